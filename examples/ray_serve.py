@@ -1,4 +1,4 @@
-"""A jumok model as replicas of Ray Serve, on one machine or a cluster: `pip install jumok[ray]`.
+"""A jumok model as replicas of Ray Serve, on one machine or a cluster: `jumok[train,ray]`.
 
     JUMOK_MODEL=runs/nsmc serve run examples.ray_serve:app
     curl -s localhost:8000/ -d '{"texts": ["이 영화 정말 재미있어요"]}'

@@ -1,15 +1,11 @@
 """What is installed is what was tested: the wheel, in a new environment, from another folder."""
 
 import json
-import os
 import re
 import shutil
-import subprocess
 import sys
-import sysconfig
 import tarfile
 import tomllib
-import venv
 import zipfile
 from pathlib import Path
 
@@ -18,26 +14,9 @@ import pytest
 from jumok.native.build import kernel_name
 from jumok.native.choice import FASTER
 from jumok.native.instruction_sets import X86_64, machine, usable
+from tests.environments import ROOT, built, install, run
 
-ROOT = Path(__file__).resolve().parent.parent
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
-
-
-def run(*overrides: str | Path, cwd: Path, home: Path, **variables: str) -> str:
-    """The output of a command in an environment without this folder."""
-    external = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "XDG_CACHE_HOME", "JUMOK_DATA"}
-    environment = {key: value for key, value in os.environ.items() if key not in external}
-    done = subprocess.run(
-        [str(word) for word in overrides],
-        cwd=cwd,
-        env=environment | {"HOME": str(home)} | variables,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=900,  # of a wheel with its kernels
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -46,33 +25,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built(tmp_path_factory.mktemp("wheel"), JUMOK_KERNEL="none")
 
 
-def built(folder: Path, root: Path = ROOT, **variables: str) -> Path:
-    """A wheel built into an existing folder."""
-    build = (sys.executable, "-m", "build", "--wheel", "--no-isolation")
-    run(*build, "--outdir", folder, root, cwd=folder, home=folder, **variables)
-    (path,) = folder.glob("*.whl")
-    return path
-
-
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of commands of a new environment that holds the wheel.
-
-    The dependencies of jumok are those of the environment that runs the tests; jumok itself is not,
-    for an editable installation is not passed on by a path in a .pth file.
-    """
+    """The folder of commands of a new environment that holds the wheel."""
     return install(wheel, tmp_path_factory.mktemp("installed"))
-
-
-def install(wheel: Path, home: Path) -> Path:
-    """The folder of commands of a new environment in `home` that holds the wheel."""
-    venv.create(home, symlinks=True, with_pip=False)
-    python = home / "bin" / "python"
-    pip = (sys.executable, "-m", "pip", "--python", python)
-    run(*pip, "install", "--no-index", "--no-deps", wheel, cwd=home, home=home)
-    (packages,) = home.glob("lib/python*/site-packages")
-    (packages / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
-    return home / "bin"
 
 
 def test_the_wheel_holds_recipes_font_licences_and_types(wheel: Path) -> None:

@@ -7,8 +7,6 @@
 Importing jumok is fast: each name is imported on first access.
 """
 
-from importlib import import_module
-
 TYPE_CHECKING = False  # typing would be imported from the current folder by `python -m jumok`
 
 if TYPE_CHECKING:
@@ -108,6 +106,7 @@ _MODULES = {
     "trace": "jumok.interpret.tracing",
     "train": "jumok.tasks.runs.api",
 }
+_WITHOUT_TORCH = {"load": "jumok.engine.without_torch"}
 
 
 def __getattr__(name: str) -> object:
@@ -117,7 +116,12 @@ def __getattr__(name: str) -> object:
         return version("jumok")
     if name not in _MODULES:
         raise AttributeError(f"module 'jumok' has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
+    from jumok.extras import import_attribute, is_installed
+
+    module = _MODULES[name]
+    if name in _WITHOUT_TORCH and not is_installed("torch"):
+        module = _WITHOUT_TORCH[name]
+    return import_attribute("jumok", module, name)
 
 
 def __dir__() -> list[str]:

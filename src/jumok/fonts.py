@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from jumok.atomic_io import write_atomically
 from jumok.errors import InputError
+from jumok.extras import naming_extras
 from jumok.unicode_forms import normalize
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ def plot_style() -> Iterator[None]:
     >>> matplotlib.rcParams["font.family"]
     ['sans-serif']
     """
-    import matplotlib
+    with naming_extras("jumok.plot_style"):
+        import matplotlib
 
     _register()
     with matplotlib.rc_context(

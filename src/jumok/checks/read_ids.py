@@ -17,6 +17,7 @@ from jumok.atomic_io import write_atomically
 from jumok.checks.invariance import CheckResult, Measurement, NotApplicable, run_check
 from jumok.checks.target import CheckTarget, text_samples
 from jumok.errors import JumokError, Message, TokenizerError
+from jumok.extras import missing_dependency
 from jumok.models import LanguageModel
 from jumok.tasks.pipeline.causal_generation import prompt_ids
 from jumok.tasks.pipeline.pipeline import Pipeline
@@ -180,10 +181,7 @@ def _auto_tokenizer(pipeline: Pipeline) -> Any:
     try:
         from transformers import AutoTokenizer
     except ImportError:
-        raise NotApplicable(
-            "check.transformers_not_installed",
-            'transformers is not installed; pip install "jumok[export]"',
-        ) from None
+        raise NotApplicable(missing_dependency("this check", "transformers").message) from None
     if not (origin.folder / "origin.json").is_file():
         return AutoTokenizer.from_pretrained(origin.folder, local_files_only=True)
     with tempfile.TemporaryDirectory() as name:  # an imported run keeps the files elsewhere

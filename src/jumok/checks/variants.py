@@ -12,6 +12,7 @@ from jumok.checks.invariance import NotApplicable
 from jumok.checks.target import CheckTarget, Outputs, Sample, batched, padded
 from jumok.errors import InputError, JumokError
 from jumok.export.huggingface import transformers_class
+from jumok.extras import missing_dependency
 from jumok.models import PairClassifier, TextClassifier
 from jumok.models.backbones import backbones
 from jumok.native.build import KernelError, find_compiler
@@ -99,10 +100,7 @@ def transformers_outputs(target: CheckTarget) -> Outputs:
     try:
         hf_class = transformers_class(origin.architecture)
     except ImportError:
-        raise NotApplicable(
-            "check.transformers_not_installed",
-            'transformers is not installed; pip install "jumok[export]"',
-        ) from None
+        raise NotApplicable(missing_dependency("this check", "transformers").message) from None
     except InputError as reason:
         raise NotApplicable(reason.message) from None
     hf_model = hf_class.from_pretrained(origin.folder, local_files_only=True, dtype=torch.float32)

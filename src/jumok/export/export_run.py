@@ -9,8 +9,9 @@ from jumok.errors import ExportError, InputError, Message
 from jumok.export.card import card, results_of
 from jumok.export.report import ExportReport, NumericComparison
 from jumok.export.samples import Samples, comparison_samples, random_samples
-from jumok.export.target import Progress, Quantization, Target, check_installed
+from jumok.export.target import Progress, Quantization, Target
 from jumok.export.targets import TARGETS
+from jumok.extras import check_installed
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.load import load
@@ -138,7 +139,7 @@ def check_exportable(target: Target, pipeline: Pipeline) -> None:
         if others:
             advice = Message("export.use_format", "use --to {names}", names=" or ".join(others))
         raise ExportError("export.unsupported", "{reason}; {advice}", reason=reason, advice=advice)
-    check_installed(target.libraries)
+    check_installed("jumok export", *target.libraries)
 
 
 def export_difference(pipeline: Pipeline, to: str) -> float:

@@ -2,12 +2,11 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar, Literal
 
 from jumok.data.table import Table
-from jumok.errors import Message, MissingDependencyError
+from jumok.errors import Message
 from jumok.export.report import OutputComparison
 from jumok.export.samples import Samples, Scores
 from jumok.tasks.pipeline.pipeline import Pipeline
@@ -61,21 +60,3 @@ class Target(ABC):
     ) -> Scores:
         """The scores of the exported model on the rows of a table; weights None: float32."""
         raise NotImplementedError
-
-
-def check_installed(libraries: tuple[str, ...]) -> None:
-    """Raises InputError for a library that is not installed.
-
-    >>> check_installed(("json", "no_such_library"))
-    Traceback (most recent call last):
-        ...
-    jumok.errors.MissingDependencyError: no_such_library is not installed; pip install \
-"jumok[export]"
-    """
-    for name in libraries:
-        if find_spec(name) is None:
-            raise MissingDependencyError(
-                "export.not_installed",
-                '{name} is not installed; pip install "jumok[export]"',
-                name=name,
-            )

@@ -3,8 +3,9 @@
 The names of `__all__` are imported on first access. `jumok.trace` makes a trace.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from jumok.extras import import_attribute
 
 if TYPE_CHECKING:
     from jumok.interpret.aggregate import (
@@ -88,7 +89,7 @@ _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module 'jumok.interpret' has no attribute {name!r}")
-    return getattr(import_module(f"jumok.interpret.{_MODULES[name]}"), name)
+    return import_attribute("jumok.interpret", f"jumok.interpret.{_MODULES[name]}", name)
 
 
 def __dir__() -> list[str]:

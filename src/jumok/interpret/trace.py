@@ -6,7 +6,6 @@ model, L layers, P side of a thumbnail. docs/trace.md describes the file.
 
 import os
 from collections.abc import Iterable
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from jumok import safetensors_io as tensorfile
 from jumok.atomic_io import storage_errors, write_atomically
 from jumok.errors import InputError, TraceError
+from jumok.extras import import_attribute
 from jumok.interpret.rounding import SCALE_SUFFIX, dequantize
 from jumok.interpret.schema import Block, TraceInfo, check_index
 from jumok.interpret.trace_file import check_tensors, read_info
@@ -304,7 +304,7 @@ class _InFile:
 
 def _viewer(module: str, name: str) -> Any:
     """An attribute of the viewer, a higher layer, which is imported on use."""
-    return getattr(import_module(f"jumok.viewer.{module}"), name)
+    return import_attribute("jumok.Trace", f"jumok.viewer.{module}", name)
 
 
 def _to_float32(array: Array) -> Array:

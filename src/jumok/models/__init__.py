@@ -1,7 +1,8 @@
 """Whole models: the encoder and decoder of figure 1 and the heads of each task."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from jumok.extras import import_attribute
 
 if TYPE_CHECKING:
     from jumok.models.character_classifier import CharacterClassifier, Characters
@@ -69,7 +70,7 @@ _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module 'jumok.models' has no attribute {name!r}")
-    return getattr(import_module(f"jumok.models.{_MODULES[name]}"), name)
+    return import_attribute("jumok.models", f"jumok.models.{_MODULES[name]}", name)
 
 
 def __dir__() -> list[str]:

@@ -9,8 +9,9 @@ The PyTorch model is the reference: every precision is tested against it. If the
 available or does not support a model, KernelError is raised; use the PyTorch model then.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from jumok.extras import import_attribute
 
 if TYPE_CHECKING:
     from jumok.native.build import KernelError
@@ -55,4 +56,4 @@ _MODULES = {
 def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module 'jumok.native' has no attribute {name!r}")
-    return getattr(import_module(f"jumok.native.{_MODULES[name]}"), name)
+    return import_attribute("jumok.native", f"jumok.native.{_MODULES[name]}", name)

@@ -117,7 +117,7 @@ def find_compiler() -> str:
         raise KernelError(
             "kernel.no_compiler",
             "the C++ kernel needs a compiler, and none was found; install g++ or clang++, or use "
-            "the PyTorch model",
+            'PyTorch, which is slower: pip install "jumok[train]"',
         )
     return found
 

@@ -1,7 +1,8 @@
 """The parts of the Transformer, one idea per file: attention, masks, positions, layers, stacks."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from jumok.extras import import_attribute
 
 if TYPE_CHECKING:
     from jumok.nn.attention import MultiHeadAttention, attention_weights
@@ -105,7 +106,7 @@ _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module 'jumok.nn' has no attribute {name!r}")
-    return getattr(import_module(f"jumok.nn.{_MODULES[name]}"), name)
+    return import_attribute("jumok.nn", f"jumok.nn.{_MODULES[name]}", name)
 
 
 def __dir__() -> list[str]:

@@ -108,7 +108,11 @@ def serve(
     SIGTERM and Ctrl-C finish the requests in progress; SIGHUP loads the models again.
     """
     from jumok.errors import InputError
+    from jumok.extras import check_installed
 
+    check_installed("jumok serve", "torch")  # of the computing processes
+    if traces:
+        check_installed("jumok serve --traces", "fontTools")
     if sys.platform == "win32":
         raise InputError(
             "server.unsupported_system",

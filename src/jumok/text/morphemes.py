@@ -10,7 +10,7 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any
 
-from jumok.errors import MissingDependencyError
+from jumok.extras import naming_extras
 
 RULE = "nfc+kiwi"  # the normalization rule in the model file of such a vocabulary
 MAX_CACHED_TEXTS = 2**18  # texts are read again in every epoch of subword sampling
@@ -54,12 +54,6 @@ def _with_spaces(text: str, starts: Sequence[int]) -> str:
 
 @cache
 def _kiwi() -> Any:
-    try:
+    with naming_extras('vocabulary.pretokenizer "kiwi"'):
         from kiwipiepy import Kiwi
-    except ImportError:
-        raise MissingDependencyError(
-            "text.kiwi_not_installed",
-            'vocabulary.pretokenizer "kiwi" needs the package kiwipiepy, which is not installed; '
-            'pip install "jumok[kiwi]"',
-        ) from None
     return Kiwi()

@@ -1,6 +1,6 @@
 """A callback that writes the curves of a training for TensorBoard; needs the extra [track]."""
 
-from jumok.errors import InputError
+from jumok.extras import naming_extras
 from jumok.training.callbacks import Callback, TrainingStatus
 
 
@@ -14,13 +14,8 @@ class TensorBoard(Callback):
 
     def __init__(self, every: int = 20) -> None:
         """`every`: steps between two points of the training loss."""
-        try:
+        with naming_extras("TensorBoard"):
             from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise InputError(
-                "training.tensorboard_needs_package",
-                'TensorBoard needs the package tensorboard; install it with "jumok[track]"',
-            ) from error
         self.every, self._make_writer = every, SummaryWriter
         self._writer: SummaryWriter | None = None
 

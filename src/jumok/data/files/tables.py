@@ -8,9 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Literal, get_args
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Literal, get_args
 
 from jumok.data.arrow_cache import cache_folder, cached_table, write_table
 from jumok.data.files.formats import READERS, Format, json_rows, jsonl_rows, parallel_rows
@@ -40,6 +38,9 @@ from jumok.errors import DataError, Message, join_messages
 from jumok.language import translate
 from jumok.terminal import counted
 from jumok.unicode_forms import normalize
+
+if TYPE_CHECKING:  # imported where it is used: a prediction for a text needs no tables
+    import pyarrow as pa
 
 Labels = Sequence[str] | Mapping[str, str]
 Empty = Literal["bad", "keep"]
@@ -84,8 +85,10 @@ class _Options:
     empty: Empty
     max_line_bytes: int
 
-    def schema(self) -> pa.Schema:
-        def kind(name: str) -> pa.DataType:
+    def schema(self) -> "pa.Schema":
+        import pyarrow as pa
+
+        def kind(name: str) -> "pa.DataType":
             if name == "score":
                 return pa.float64()
             return pa.large_list(pa.large_string()) if name in self.lists else pa.large_string()
@@ -281,6 +284,8 @@ class _Reader:
         self.names = 0  # cells that are names
 
     def in_memory(self) -> Table:
+        import pyarrow as pa
+
         batches = list(self.batches())
         arrow = pa.Table.from_batches(batches, self.options.schema())
         return Table(arrow, self.bad_rows, self.sha256)
@@ -293,7 +298,7 @@ class _Reader:
         bad = {"bad": self.bad_rows.count, "kept": kept, "blank": self.bad_rows.blank}
         return json.dumps(bad | {"sha256": self.sha256}).encode()
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self) -> "Iterator[pa.RecordBatch]":
         """The good rows. Raises InputError at the end for bad rows, or if no row is good."""
         schema = self.options.schema()
         good: list[tuple[Cell, ...]] = []
@@ -469,7 +474,9 @@ def _tags(cell: str, text: Cell | None, known: Mapping[str, str]) -> tuple[str, 
         return "", error.message
 
 
-def _batch(rows: Sequence[tuple[Cell, ...]], schema: pa.Schema) -> pa.RecordBatch:
+def _batch(rows: Sequence[tuple[Cell, ...]], schema: "pa.Schema") -> "pa.RecordBatch":
+    import pyarrow as pa
+
     columns = zip(*rows, strict=True)
     arrays = [pa.array(cells, type=t) for cells, t in zip(columns, schema.types, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -8,6 +8,7 @@ from typing import Any
 
 from jumok.atomic_io import expand_home
 from jumok.errors import InputError
+from jumok.extras import naming_extras
 from jumok.pretrained.hub import upload
 from jumok.tasks.pipeline.outputs import Output
 from jumok.tasks.pipeline.pipeline import Pipeline
@@ -106,6 +107,7 @@ class Run:
         return f"Run({os.fspath(self.folder)!r}, {state})"
 
 
+@naming_extras("jumok.train")
 def train(
     recipe: PathLike | Recipe,
     *,
@@ -156,6 +158,7 @@ def train(
     return Run(folder)
 
 
+@naming_extras("jumok.resume")
 def resume(folder: PathLike, *, callbacks: Sequence[Callback] = ()) -> Run:
     """Resume a run that was interrupted, from its newest valid checkpoint.
 
@@ -173,6 +176,7 @@ def resume(folder: PathLike, *, callbacks: Sequence[Callback] = ()) -> Run:
     return Run(path)
 
 
+@naming_extras("jumok.evaluate")
 def evaluate(
     model: "PathLike | Run | Pipeline",
     data: object = None,

@@ -40,6 +40,10 @@ def load(folder: str | Path, device: str = "auto", *, dtype: WeightType = "float
     tokenizer loads as well and accepts ids only. Raises InputError when the folder has no finished
     model, or lacks one of its files, or has files of different runs, and for another `dtype`.
 
+    Without PyTorch `jumok.load` is `jumok.engine.without_torch.load`: its model answers and encodes
+    in the same way where the engine computes the model, and otherwise MissingDependencyError has
+    the command that installs PyTorch.
+
     >>> model = load("note", device="cpu")
     >>> model("감기 조심하세요.").output
     'Watch out for colds.'

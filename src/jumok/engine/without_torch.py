@@ -1,0 +1,40 @@
+"""`jumok.load` where PyTorch is not installed: the engine, or the command that installs PyTorch."""
+
+from pathlib import Path
+from typing import Any
+
+from jumok.engine.model import EngineModel
+from jumok.engine.model import load as load_engine
+from jumok.engine.run import UnsupportedError
+from jumok.extras import missing_dependency, naming_extras
+
+
+@naming_extras("jumok.load")
+def load(
+    folder: str | Path,
+    device: str = "auto",
+    *,
+    dtype: str = "float32",
+    precision: Any = "float32",
+) -> EngineModel:
+    """Open a finished run, or a model that ships with jumok, in the engine.
+
+    `device` and `dtype` are those of `jumok.load`, `precision` that of `jumok.engine.load`. Raises
+    MissingDependencyError, with the command, for what needs PyTorch, and InputError as
+    `jumok.engine.load` does.
+
+    >>> load("ko-small-vectors").encode("비가 옵니다").shape
+    (256,)
+    >>> load("ko-small-vectors", device="cuda")
+    Traceback (most recent call last):
+    jumok.errors.MissingDependencyError: device cuda needs PyTorch, which is not installed; run \
+pip install "jumok[train]"
+    """
+    if device not in ("auto", "cpu"):
+        raise missing_dependency(f"device {device}", "torch")
+    if dtype != "float32":
+        raise missing_dependency(f"dtype {dtype}", "torch")
+    try:
+        return load_engine(folder, precision)
+    except UnsupportedError as reason:
+        raise missing_dependency(str(folder), "torch") from reason

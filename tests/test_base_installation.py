@@ -1,0 +1,217 @@
+"""`pip install jumok` without an extra: what answers, and the sentence of everything else.
+
+Each command runs in a new environment that holds the wheel and links to the distributions that pip
+would install with it, and no other: there is no torch to import.
+"""
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jumok.cli import COMMANDS
+from jumok.errors import MissingDependencyError
+from tests.environments import ROOT, built, complete, install_only
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled")]
+
+Call = Callable[..., "subprocess.CompletedProcess[str]"]
+
+PAIR = "비가 온다\t눈이 온다"
+SENTENCE = r'jumok: {} needs {}, which is not installed; run pip install "jumok\[{}\]"\n'
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project's wheel without compiled kernels."""
+    return built(tmp_path_factory.mktemp("wheel"), JUMOK_KERNEL="none")
+
+
+@pytest.fixture(scope="module")
+def call(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Call:
+    """Runs a command of the base installation, with the kernel that the tests have compiled."""
+    commands, home = (
+        install_only(wheel, tmp_path_factory.mktemp("base")),
+        tmp_path_factory.mktemp("home"),
+    )
+
+    def run(*words: str | Path, **variables: str) -> "subprocess.CompletedProcess[str]":
+        command, *rest = words
+        variables = {"XDG_CACHE_HOME": os.environ["XDG_CACHE_HOME"]} | variables
+        return complete(commands / command, *rest, cwd=home, home=home, **variables)
+
+    return run
+
+
+def test_only_the_required_distributions_are_there(call: Call) -> None:
+    names = ("torch", "pyarrow", "matplotlib", "tokenizers", "starlette", "jinja2")
+    code = f"from importlib.util import find_spec; print([n for n in {names} if find_spec(n)])"
+    assert call("python", "-c", code).stdout == "[]\n"
+
+
+def test_vectors_and_similarities(call: Call, tmp_path: Path) -> None:
+    done = call("jumok", "predict", "ko-small-vectors", PAIR, "--json", "--timing")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["score"] == pytest.approx(0.41348, abs=1e-4)
+    assert json.loads(done.stderr)["timing"]["kernel"]["kernel"] == "native"
+
+    lines, vectors = tmp_path / "lines.txt", tmp_path / "vectors.npy"
+    lines.write_text("영화가 좋다\n배우의 연기\n", encoding="utf-8")
+    found = call("jumok", "search", "ko-small-vectors", lines, "연기", "--top", "1")
+    assert found.stdout.endswith("배우의 연기\n"), found.stderr
+    embedded = call(
+        *("jumok", "embed", "ko-small-vectors", "--precision", "int8", "--out", vectors),
+        stdin=lines.read_text(encoding="utf-8"),
+    )
+    assert embedded.returncode == 0, embedded.stderr
+    assert np.load(vectors).shape == (2, 256)
+
+
+def test_a_trained_classifier(call: Call, review_run: Path) -> None:
+    done = call("jumok", "predict", review_run, "재미있어요", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["text"] == "재미있어요"
+
+
+def test_jumok_load_returns_the_model_of_the_engine(call: Call) -> None:
+    code = (
+        "import sys, jumok\n"
+        "model = jumok.load('ko-small-vectors', device='cpu')\n"
+        "print(type(model).__name__, model.encode('비가 옵니다').shape)\n"
+        "print(jumok.TransformerConfig().d_model)\n"
+    )
+    assert call("python", "-c", code).stdout == "EngineModel (256,)\n512\n"
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_each_command_has_its_help(call: Call, command: str) -> None:
+    done = call("jumok", command, "--help")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--version"],
+        ["--help"],
+        ["--show-completion", "bash"],
+        ["models"],
+        ["lesson"],
+        ["lesson", "3"],
+        ["lesson", "3", "--notebook", "3.ipynb"],
+        ["data", "list"],
+    ],
+    ids=" ".join,
+)
+def test_commands_without_a_model(call: Call, words: list[str]) -> None:
+    done = call("jumok", *words)
+    assert done.returncode == 0, done.stderr
+    assert (done.stdout, done.stderr) != ("", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "library", "extra"),
+    [
+        ("train numbers", "PyTorch", "train"),
+        ("train numbers --dry-run", "PyTorch", "train"),
+        ("evaluate note", "PyTorch", "train"),
+        ("compare note note", "PyTorch", "train"),
+        ("chat note", "PyTorch", "train"),
+        ("import a b", "PyTorch", "train"),
+        ("check note", "PyTorch", "train"),
+        ("export note --to web out", "PyTorch", "train"),
+        ("average note --last 2", "PyTorch", "train"),
+        ("view note", "PyTorch", "train"),
+        ("view note text --export out.html", "PyTorch", "train"),
+        ("heads note text", "PyTorch", "train"),
+        ("predict ko-small-vectors a --decoding beam=2", "PyTorch", "train"),
+        ("plot positions", "matplotlib", "train"),
+        ("plot attention note text", "matplotlib", "train"),
+        ("data check own.tsv", "(PyTorch|pyarrow)", "train"),
+        ("serve ko-small-vectors", r"\w+", r"\w+"),
+    ],
+)
+def test_a_command_names_the_extra_that_it_needs(
+    call: Call, words: str, library: str, extra: str
+) -> None:
+    done = call("jumok", *words.split())
+    command = f"jumok {words.split()[0]}"
+    assert re.fullmatch(SENTENCE.format(command, library, extra), done.stderr), done.stderr
+    assert (done.returncode, done.stdout) == (MissingDependencyError.exit_code, "")
+
+
+@pytest.mark.parametrize("words", ["predict {}", "embed {}", "search {} lines.txt text"])
+def test_a_model_that_the_engine_does_not_open_is_named(
+    call: Call, words: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run" / "checkpoints" / "step-4"
+    done = call("jumok", *words.format(folder).split())
+    assert re.fullmatch(SENTENCE.format(folder, "PyTorch", "train"), done.stderr), done.stderr
+
+
+def test_a_device_that_needs_torch_and_a_missing_run(call: Call) -> None:
+    done = call("jumok", "predict", "ko-small-vectors", PAIR, "--device", "cuda")
+    assert re.fullmatch(SENTENCE.format("device cuda", "PyTorch", "train"), done.stderr)
+    done = call("jumok", "predict", "runs/none", PAIR)
+    assert done.stderr.startswith("jumok: runs/none must be a run, got no such folder")
+
+
+def test_the_sentence_in_korean(call: Call) -> None:
+    done = call("jumok", "train", "numbers", JUMOK_LANG="ko")
+    assert done.stderr == (
+        "jumok: jumok train에는 PyTorch이(가) 필요한데 설치되어 있지 않습니다; "
+        'pip install "jumok[train]"을 실행하십시오\n'
+    )
+
+
+def test_each_public_name_is_importable_or_names_the_extra(call: Call) -> None:
+    code = """
+import jumok, jumok.nn
+from jumok.errors import MissingDependencyError
+for module in (jumok, jumok.nn):
+    for name in module.__all__:
+        try:
+            getattr(module, name)
+            print(name)
+        except MissingDependencyError as error:
+            assert str(error).startswith(f"{module.__name__}.{name} needs PyTorch"), error
+"""
+    done = call("python", "-c", code)
+    assert done.returncode == 0, done.stderr
+    usable = set(done.stdout.split())
+    assert {"JumokError", "Prediction", "TransformerConfig", "__version__", "load"} <= usable
+    assert not usable & {"train", "trace", "Pipeline", "Encoder", "MultiHeadAttention"}
+
+
+def test_the_image_serves_what_the_dockerfile_installs(
+    wheel: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    dockerfile = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
+    (extras,) = re.findall(r'pip install --no-cache-dir "/source(\[.*?\])"', dockerfile)
+    others = ["torch"] if '"torch' in dockerfile else []
+    home = tmp_path_factory.mktemp("image")
+    commands = install_only(wheel, home, f"jumok{extras}", *others)
+    server = subprocess.Popen(
+        [commands / "jumok", "serve", "ko-small-vectors", "note", "--port", "0"],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=home,
+        env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
+    )
+    try:
+        assert server.stderr is not None
+        lines = []
+        while sum(" ready model=" in line for line in lines) < 2 and (
+            line := server.stderr.readline()
+        ):
+            lines.append(line)
+    finally:
+        server.terminate()
+        server.communicate()
+    assert sum(" ready model=" in line for line in lines) == 2, "".join(lines)
