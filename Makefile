@@ -2,7 +2,9 @@
 #
 # The first of them sets up .venv, which may use the network; nothing else does. Settings:
 #   PYTHON      the Python of the virtual environment    make demo PYTHON=python3.12
-#   TORCH_SPEC  the torch to install, as for pip         make demo TORCH_SPEC=torch==2.13.0+cpu
+#   TORCH_SPEC  the torch to install, as for pip         make demo TORCH_SPEC=torch==2.8.0
+#   TORCH_INDEX where pip finds it: PyTorch's builds for CPUs on Linux without an NVIDIA GPU, unless
+#               pip's settings name an index             make demo TORCH_INDEX=
 #   KO_SMALL    overrides of its recipe, all of them     make ko-small KO_SMALL=training.minutes=40
 #   PIP_...     the settings of pip and its pip.conf apply as always
 
@@ -11,10 +13,14 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON ?= python3
 TORCH_SPEC ?= torch==2.13.0
+TORCH_INDEX ?= $(shell test "$$(uname)" != Linux || test -e /dev/nvidiactl \
+	|| $(BIN)/pip config list | grep -qE "index-url|find-links" \
+	|| echo https://download.pytorch.org/whl/cpu)
 
 BIN := .venv/bin
 PACKAGE := .venv/package
 READY := .venv/ready
+DOCS := .venv/docs
 KERNEL := .venv/kernel
 PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 AVX2 := JUMOK_CPU=avx2 ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 \
@@ -110,7 +116,7 @@ gpu: $(READY) # the tests and measurements that need a GPU; "skipped" without on
 	then $(BIN)/pytest -m cuda tests/test_cuda.py && $(BIN)/python benchmarks/gpu.py; \
 	else echo skipped; fi
 
-docs: $(READY) # build the site of the course and the reference in build/site, offline
+docs: $(DOCS) $(KERNEL) # build the site of the course and the reference in build/site, offline
 	$(BIN)/python docs/site/build.py
 
 browser-tests: $(READY) # the page in a real browser: every view, gesture and export
@@ -137,14 +143,19 @@ format: $(READY) # format the code
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-# The package alone, for the demo: 60 packages of 1.3 GB instead of 186 of 2.8 GB.
+# What training needs, for the demo; the tests need three times as many packages.
 $(PACKAGE): pyproject.toml
 	@command -v $(PYTHON) >/dev/null || \
 		{ echo "$(PYTHON) must be installed; install Python 3.11 or newer, or choose one: make PYTHON=..."; exit 1; }
 	@$(PYTHON) scripts/check_python.py
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install "$(TORCH_SPEC)" --editable .
+	$(BIN)/pip install "$(TORCH_SPEC)" $(addprefix --index-url ,$(TORCH_INDEX))
+	$(BIN)/pip install "$(TORCH_SPEC)" --editable ".[train]"
 	@touch $(PACKAGE)
+
+$(DOCS): $(PACKAGE)
+	$(BIN)/pip install "$(TORCH_SPEC)" --editable ".[train,docs]"
+	@touch $(DOCS)
 
 $(READY): $(PACKAGE)
 	$(BIN)/pip install "$(TORCH_SPEC)" --editable ".[dev]"
