@@ -36,6 +36,7 @@ MODULES = (
     "training.config",
 )
 DOCUMENTS = (
+    "commands",
     "glossary",
     "benchmarks",
     "python",
