@@ -20,6 +20,7 @@ from tests.environments import ROOT, built, complete, install_only
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled")]
 
+DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
 Call = Callable[..., "subprocess.CompletedProcess[str]"]
 
 PAIR = "비가 온다\t눈이 온다"
@@ -134,7 +135,7 @@ def test_commands_without_a_model(call: Call, words: list[str]) -> None:
         ("plot positions", "matplotlib", "train"),
         ("plot attention note text", "matplotlib", "train"),
         ("data check own.tsv", "(PyTorch|pyarrow)", "train"),
-        ("serve ko-small-vectors", r"\w+", r"\w+"),
+        ("serve ko-small-vectors", "uvicorn", "serve"),
     ],
 )
 def test_a_command_names_the_extra_that_it_needs(
@@ -189,29 +190,50 @@ for module in (jumok, jumok.nn):
     assert not usable & {"train", "trace", "Pipeline", "Encoder", "MultiHeadAttention"}
 
 
-def test_the_image_serves_what_the_dockerfile_installs(
-    wheel: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    dockerfile = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
-    (extras,) = re.findall(r'pip install --no-cache-dir "/source(\[.*?\])"', dockerfile)
-    others = ["torch"] if '"torch' in dockerfile else []
-    home = tmp_path_factory.mktemp("image")
-    commands = install_only(wheel, home, f"jumok{extras}", *others)
+def served(commands: Path, *models: str) -> list[str]:
+    """What `jumok serve` writes to stderr until all models are ready, or it ends."""
+    kept = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     server = subprocess.Popen(
-        [commands / "jumok", "serve", "ko-small-vectors", "note", "--port", "0"],
+        [commands / "jumok", "serve", *models, "--port", "0"],
         stderr=subprocess.PIPE,
         text=True,
-        cwd=home,
-        env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
+        cwd=commands,
+        env=kept,
     )
+    lines: list[str] = []
     try:
         assert server.stderr is not None
-        lines = []
-        while sum(" ready model=" in line for line in lines) < 2 and (
-            line := server.stderr.readline()
-        ):
+        while sum(" ready model=" in line for line in lines) < len(models):
+            if not (line := server.stderr.readline()):
+                break
             lines.append(line)
     finally:
         server.terminate()
         server.communicate()
+    return lines
+
+
+def test_the_image_serves_without_torch(
+    wheel: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    (extras,) = re.findall(r"^ARG EXTRAS=(.*)$", DOCKERFILE, re.MULTILINE)
+    assert re.findall(r"^ARG TORCH=(.*)$", DOCKERFILE, re.MULTILINE) == [""]
+    commands = install_only(wheel, tmp_path_factory.mktemp("image"), f"jumok[{extras}]")
+    assert " ready model=" in served(commands, "ko-small-vectors")[-1]
+    folder = tmp_path_factory.mktemp("run") / "checkpoints" / "step-4"
+    folder.mkdir(parents=True)
+    error = served(commands, str(folder))[-1]
+    assert re.fullmatch(SENTENCE.format(folder, "PyTorch", "train"), error), error
+    traces = served(commands, "ko-small-vectors", "--traces")[-1]
+    assert re.fullmatch(SENTENCE.format("jumok serve --traces", "PyTorch", "train"), traces)
+
+
+def test_the_image_with_torch_serves_all_models(
+    wheel: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    (extras, torch) = re.findall(r"--build-arg EXTRAS=(\S+) --build-arg TORCH=(\S+) ", DOCKERFILE)[
+        0
+    ]
+    commands = install_only(wheel, tmp_path_factory.mktemp("image"), f"jumok[{extras}]", torch)
+    lines = served(commands, "ko-small-vectors", "note")
     assert sum(" ready model=" in line for line in lines) == 2, "".join(lines)

@@ -72,17 +72,11 @@ def load_ensemble(
 def find_engine(run: Path, precision: str | None, device: str) -> "EngineModel | None":
     """The model of a run without torch, as the commands use it; None where `load` opens it.
 
-    Raises MissingDependencyError where `load` would have to and PyTorch is not installed.
+    Raises the errors of `load` where PyTorch is not installed.
     """
     from jumok.engine import find
-    from jumok.extras import is_installed
 
-    if is_installed("torch"):
-        engine = find(run, device, precision)
-    else:
-        from jumok.engine.without_torch import load
-
-        engine = load(run, device, precision=precision or "float32")
+    engine = find(run, device, precision)
     if engine is not None and precision is not None:
         print_notice(f"encoder in {precision}")
     return engine

@@ -15,6 +15,7 @@ import numpy as np
 
 from jumok.engine.run import EngineRun, open_run
 from jumok.errors import ConfigError, InputError, JumokError
+from jumok.extras import is_installed
 from jumok.models.config import SentencePooling
 from jumok.models.finite_weights import check_finite_array
 from jumok.native.kernel_choice import KernelChoice
@@ -218,8 +219,13 @@ def find(
     """The same; None for what is left to `jumok.load`: models, devices, files with a fault.
 
     A kernel that is not compiled, or not known to be faster than PyTorch, is not used. `precision`
-    is that of the option of the commands.
+    is that of the option of the commands. Where PyTorch is not installed nothing is left to
+    `jumok.load`: raises what `load` raises, and MissingDependencyError for what needs PyTorch.
     """
+    if not is_installed("torch"):
+        from jumok.engine import without_torch
+
+        return without_torch.load(folder, device, precision=precision or "float32", mapped=mapped)
     on_cpu = device == "cpu" or (device == "auto" and not has_accelerator())
     for known in get_args(EnginePrecision):
         if not on_cpu or known != (precision or "float32"):

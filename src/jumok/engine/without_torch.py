@@ -16,10 +16,11 @@ def load(
     *,
     dtype: str = "float32",
     precision: Any = "float32",
+    mapped: bool = True,
 ) -> EngineModel:
     """Open a finished run, or a model that ships with jumok, in the engine.
 
-    `device` and `dtype` are those of `jumok.load`, `precision` that of `jumok.engine.load`. Raises
+    `device` and `dtype` are those of `jumok.load`, the others those of `jumok.engine.load`. Raises
     MissingDependencyError, with the command, for what needs PyTorch, and InputError as
     `jumok.engine.load` does.
 
@@ -35,6 +36,6 @@ pip install "jumok[train]"
     if dtype != "float32":
         raise missing_dependency(f"dtype {dtype}", "torch")
     try:
-        return load_engine(folder, precision)
+        return load_engine(folder, precision, mapped=mapped)
     except UnsupportedError as reason:
         raise missing_dependency(str(folder), "torch") from reason

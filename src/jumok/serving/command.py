@@ -110,9 +110,8 @@ def serve(
     from jumok.errors import InputError
     from jumok.extras import check_installed
 
-    check_installed("jumok serve", "torch")  # of the computing processes
     if traces:
-        check_installed("jumok serve --traces", "fontTools")
+        check_installed("jumok serve --traces", "torch", "fontTools")
     if sys.platform == "win32":
         raise InputError(
             "server.unsupported_system",

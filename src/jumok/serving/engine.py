@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from jumok.extras import naming_extras
 from jumok.serving.frames import BATCH_WORK
 from jumok.tasks.pipeline.outputs import Output, to_json
 from jumok.text.tokenizer import Tokenizer
@@ -184,7 +185,8 @@ def open_engine(folder: str, options: EngineOptions) -> Engine:
     engine = TextEngine.find(folder, options)
     if engine is not None:
         return engine
-    from jumok.serving.pipeline_engine import PipelineEngine
+    with naming_extras("jumok serve"):
+        from jumok.serving.pipeline_engine import PipelineEngine
 
     return PipelineEngine.open(folder, options)
 
