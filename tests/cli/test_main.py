@@ -100,7 +100,7 @@ def test_an_unexpected_exception_is_reported_as_a_bug(
 def test_out_of_memory_is_not_reported_as_a_bug(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch, review_run: Path, error: Exception
 ) -> None:
-    def load(*arguments: object) -> None:
+    def load(*arguments: object, **options: object) -> None:
         raise error
 
     for path in ("jumok.engine.model.open_run", "jumok.tasks.runs.load.load"):
