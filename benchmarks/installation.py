@@ -67,11 +67,12 @@ def main() -> None:
         pip: list[str | Path] = [environment / "bin" / "python", "-m", "pip", "--no-cache-dir"]
 
         def add(step: str, *words: str | Path) -> None:
-            begin = time.perf_counter()
-            output = output_of(*words)
-            took, size = time.perf_counter() - begin, loaded(output, folder)
+            begin, before = time.perf_counter(), os.times()
+            size = loaded(output_of(*words), folder)
+            took, after = time.perf_counter() - begin, os.times()
+            processor = sum(after[2:4]) - sum(before[2:4])  # of ended processes
             rows.append(
-                f"{step:<40} {took:8.1f} {size:9.0f} {size * 8 / 50:10.0f} "
+                f"{step:<40} {took:8.1f} {processor:10.1f} {size:9.0f} {size * 8 / 50:10.0f} "
                 f"{megabytes(environment):8.0f}"
             )
             print(rows[-1], flush=True)
@@ -89,7 +90,10 @@ def main() -> None:
         add("jumok predict note", jumok, "predict", "note", "겨울은 추워요.")
         version = "import platform, torch; print(torch.__version__, platform.python_version())"
         installed = output_of(environment / "bin" / "python", "-c", version).split()
-    title = f"{'step':<40} {'seconds':>8} {'MB loaded':>9} {'50 Mbit/s':>10} {'MB disk':>8}"
+    title = (
+        f"{'step':<40} {'seconds':>8} {'processor':>10} {'MB loaded':>9} {'50 Mbit/s':>10} "
+        f"{'MB disk':>8}"
+    )
     top = heading(command_line()) + (
         f"installed: torch {installed[0]}, Python {installed[1]}, load of others {load:.1f}"
     )
