@@ -33,7 +33,7 @@ export function TokenStrip({ trace }: { readonly trace: Trace }) {
   const count = trace.info.sides[keys]?.length ?? 1;
   return (
     <>
-      <div class="strip-settings choices">
+      <div class={`strip-settings choices${count > 1 ? " several" : ""}`}>
         {count > 1 && <SequenceChoice trace={trace} side={keys} />}
         <Choice
           title={{ ko: "단위", en: "unit" }}

@@ -34,10 +34,10 @@ for name, scale in (("1", 1.0), ("1/√64", 64**-0.5), ("1/√128", 128**-0.5)):
 # %% one-line
 from torch.nn.functional import scaled_dot_product_attention
 
-from jumok.nn import NO_MASK, attention_weights
+from jumok.nn import attention_weights
 
 q, k, v = torch.randn(3, 1, 2, 5, 16)  # 3 x (B, H, T, K)
-weights = attention_weights(q, k, NO_MASK, None, scale=16**-0.5)  # (B, H, T, S)
+weights = attention_weights(q, k)  # (B, H, T, S)
 assert weights.shape == (1, 2, 5, 5)
 assert torch.allclose(weights @ v, scaled_dot_product_attention(q, k, v), atol=1e-6)
 

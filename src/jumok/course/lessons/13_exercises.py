@@ -22,8 +22,8 @@ from jumok.nn import ResidualNorm
 
 def build(residual=True, **settings):
     torch.manual_seed(0)
-    size = {"vocabulary_size": 13, "d_model": 32, "n_heads": 2, "d_ff": 64}
-    config = jumok.TransformerConfig(n_layers=2, dropout=0.0, **size, **settings)
+    size = {"vocabulary_size": 13, "d_model": 32, "n_heads": 2, "d_ff": 64} | settings
+    config = jumok.TransformerConfig(n_layers=2, dropout=0.0, **size)
     model = jumok.EncoderDecoder(config)
     for part in model.modules():
         if isinstance(part, ResidualNorm) and not residual:
