@@ -100,7 +100,7 @@ def generate_seq2seq(
     inputs = GenerationInputs(
         prompt_ids=torch.full((len(source), 1), bos_id, device=source.device),
         stopping=stopping,
-        sample_keys=[text_key(text) for text in texts],
+        sample_keys=[text_key(text) for text in texts] if request.config.sample else [],
     )
     make = make_decoder or default_decoder(request.config)
 
@@ -148,7 +148,8 @@ def generate_lm(
         continues_text=continues_text(request.config, texts, request.tokenizer),
     )
     prompt_ids, padding = left_pad(prompts, prompt_mask)
-    inputs = GenerationInputs(prompt_ids, stopping, [text_key(text) for text in texts], padding)
+    sample_keys = [text_key(text) for text in texts] if request.config.sample else []
+    inputs = GenerationInputs(prompt_ids, stopping, sample_keys, padding)
     capacity = prompt_ids.shape[1] + inputs.max_new_tokens - 1  # the last token is never an input
     make = make_decoder or _causal_lm_decoder
 

@@ -5,6 +5,7 @@ tokens at most, t generated so far, V vocabulary.
 """
 
 from collections.abc import Iterable, Sequence
+from math import isnan
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ from jumok.decoding.beam import beam_search, length_norm
 from jumok.decoding.callbacks import OnToken, StepCallback, StepResult
 from jumok.decoding.config import DecodingConfig
 from jumok.decoding.constraints.constraint import can_end_here, no_continuation_error
-from jumok.decoding.finite import check_log_p
+from jumok.decoding.finite import check_log_p, non_finite_error
 from jumok.decoding.hypothesis import Hypothesis
 from jumok.decoding.incremental.decoder import (
     IncrementalDecoder,
@@ -101,7 +102,7 @@ def decode_tokenwise(
     callback: StepCallback | None = None,
 ) -> list[list[Hypothesis]]:
     """One token a step for each row, chosen by the sampler; finished rows leave the batch."""
-    state = GenerationState(inputs, config.n_best)
+    state = GenerationState(inputs, config.n_best, keeps_tokens=bool(processors))
     argmax_only = sampler is greedy and only_ban_ends(processors) and callback is None
     n_top = 1 + len(processors)
     argmax_only &= n_top <= decoder.vocabulary_size
@@ -110,7 +111,6 @@ def decode_tokenwise(
     for _ in range(inputs.max_new_tokens):
         if ranking is not None:
             top = ranking.top_k(ids, n_top)  # 2 x (B, C)
-            check_log_p(top[0])
             log_p, token = best_allowed(*top, state.t, processors)  # 2 x (B)
         else:
             n_cached, logits = decoder.length, decoder.step(ids)  # (B, V)
@@ -148,21 +148,24 @@ def decode_tokenwise(
 class GenerationState:
     """The generated tokens of all rows, and which rows are not finished."""
 
-    def __init__(self, inputs: GenerationInputs, n_best: int) -> None:
+    def __init__(self, inputs: GenerationInputs, n_best: int, *, keeps_tokens: bool) -> None:
         device, N = inputs.prompt_ids.device, len(inputs.prompt_ids)
         self.stopping, self.n_best = inputs.stopping, n_best
         self.start = inputs.prompt_ids.shape[1]  # P
         self.t = 0
         self.texts = torch.arange(N, device=device).repeat_interleave(n_best)  # of every row
         self.rows = torch.arange(N * n_best, device=device)  # (B): the unfinished ones
-        self.tokens = inputs.token_buffer().repeat_interleave(n_best, 0)  # (N * n_best, P + T)
-        self.log_p = torch.zeros(N * n_best, inputs.max_new_tokens, device=device)
+        self.tokens: Tensor | None = None  # (N * n_best, P + T), for processors
+        if keeps_tokens:
+            self.tokens = inputs.token_buffer().repeat_interleave(n_best, 0)
+        self.log_p: list[list[float]] = [[] for _ in range(N * n_best)]
         self.ids: list[list[int]] = [[] for _ in range(N * n_best)]
         self.finished = [False] * (N * n_best)
         self._rows = list(range(N * n_best))  # `rows` without a transfer from the device
 
     def context(self, logits: Tensor) -> ProcessorContext:
         """The processors' view of the unfinished rows, whose logits are (B, V)."""
+        assert self.tokens is not None
         tokens = self.tokens[self.rows, : self.start + self.t]
         return ProcessorContext(tokens, self.start, self.texts[self.rows], logits)
 
@@ -171,27 +174,39 @@ class GenerationState:
 
         They are numbered from 0 to B - 1.
         """
-        self.tokens[self.rows, self.start + self.t] = token
-        self.log_p[self.rows, self.t] = log_p
+        if self.tokens is not None:
+            self.tokens[self.rows, self.start + self.t] = token
         self.t += 1
         unfinished = []
-        for index, (row, newest) in enumerate(zip(self._rows, token.tolist(), strict=True)):
+        stopping, end_ids, n_best = self.stopping, self.stopping.end_ids, self.n_best
+        log_ps = log_p.tolist()
+        if isnan(sum(log_ps)):  # so are the logits
+            raise non_finite_error("logits")
+        steps = zip(self._rows, token.tolist(), log_ps, strict=True)
+        for index, (row, newest, newest_log_p) in enumerate(steps):
             if newest == NO_TOKEN:
                 continue
             ids = self.ids[row]
             ids.append(newest)
-            if on_token is not None and newest not in self.stopping.end_ids:
+            self.log_p[row].append(newest_log_p)
+            if newest in end_ids:
+                self.finished[row] = True
+                continue
+            if on_token is not None:
                 on_token(row, newest)
-            text = row // self.n_best
-            self.finished[row] = self.stopping.finished(text, ids)
-            if not self.finished[row] and not self.stopping.reached_limit(text, ids):
+            text = row // n_best
+            if stopping.stop_strings is not None and stopping.finished(text, ids):
+                self.finished[row] = True
+            elif len(ids) < stopping.limits[text]:
                 unfinished.append(index)
         self._rows = [self._rows[index] for index in unfinished]
         return unfinished
 
     def step_result(self, token: Tensor, unfinished: Sequence[int]) -> StepResult:
         """The newest step of the B rows, of which those at `unfinished` go on."""
-        score = self.log_p[self.rows, : self.t].sum(-1).masked_fill(token == NO_TOKEN, NEG_INF)
+        sums = [sum(self.log_p[row]) for row in self.rows.tolist()]
+        score = torch.tensor(sums, dtype=torch.float32, device=token.device)
+        score.masked_fill_(token == NO_TOKEN, NEG_INF)
         ended = torch.ones_like(token, dtype=torch.bool)
         ended[list(unfinished)] = False
         return StepResult(torch.arange(len(token), device=token.device), token, score, ended)
@@ -199,8 +214,8 @@ class GenerationState:
     def hypotheses(self, config: DecodingConfig) -> list[list[Hypothesis]]:
         """The `n_best` hypotheses of each text."""
         rows = []
-        for ids, log_p, finished in zip(self.ids, self.log_p.tolist(), self.finished, strict=True):
-            rows.append(hypothesis_of(ids, log_p[: len(ids)], self.stopping, finished, config))
+        for ids, log_p, finished in zip(self.ids, self.log_p, self.finished, strict=True):
+            rows.append(hypothesis_of(ids, log_p, self.stopping, finished, config))
         return [rows[i : i + self.n_best] for i in range(0, len(rows), self.n_best)]
 
 

@@ -210,15 +210,17 @@ def to_generated_text(
 ) -> GeneratedText:
     """The output for a text from all candidates that were generated for it, the best first."""
     best = candidates[0].hypothesis
-    n_best = tuple(
-        Candidate(each.text, each.hypothesis.score, each.hypothesis.rank) for each in candidates
-    )
+    loop, n_best = best.loop, None
+    if pipeline.recipe.decoding.n_best > 1:
+        n_best = tuple(
+            Candidate(each.text, each.hypothesis.score, each.hypothesis.rank) for each in candidates
+        )
     return GeneratedText(
         text,
         candidates[0].text,
         best.score,
-        n_best=n_best if pipeline.recipe.decoding.n_best > 1 else None,
-        loop=None if best.loop is None else str(best.loop),
+        n_best=n_best,
+        loop=None if loop is None else str(loop),
         tokens=_tokens(pipeline.target_vocabulary, best),
         attention=best.attention,
         finish_reason="stop" if best.finished else "length",
@@ -230,10 +232,8 @@ def _tokens(tokenizer: Tokenizer, hypothesis: Hypothesis) -> tuple[GeneratedToke
     ids, log_p = hypothesis.ids, hypothesis.log_probabilities
     if len(log_p) > len(ids):
         ids = [*ids, tokenizer.eos_id]
-    return tuple(
-        GeneratedToken(piece_or_empty(tokenizer, id_), id_, log)
-        for id_, log in zip(ids, log_p, strict=True)
-    )
+    pieces = [piece_or_empty(tokenizer, id_) for id_ in ids]
+    return tuple(map(GeneratedToken, pieces, ids, log_p))
 
 
 def align_output(pipeline: Pipeline, output: GeneratedText) -> AlignedOutput:

@@ -53,7 +53,10 @@ def text_warnings(pipeline: "Pipeline", texts: Sequence[str]) -> list[list[Outpu
     if tokenizer is None or isinstance(pipeline.model, CharacterClassifier):
         return [[] if text.strip() else [EMPTY_TEXT] for text in texts]
     paired = pipeline.recipe.paired
-    rows = [text.split("\t") if paired or pipeline.is_pair(text) else [text] for text in texts]
+    rows = [
+        text.split("\t") if "\t" in text and (paired or pipeline.is_pair(text)) else [text]
+        for text in texts
+    ]
     return row_warnings(rows, tokenizer, unread_tokens(pipeline, rows))
 
 

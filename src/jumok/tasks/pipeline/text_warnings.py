@@ -12,8 +12,8 @@ from jumok.unicode_forms import normalize
 SPECIAL_TOKENS = 16  # more than any template adds, and than a tokenizer adds before a text
 EMPTY_TEXT = OutputWarning("empty_text", "the text is empty")
 
-# The characters that a tokenizer reads alone, and those that it does not.
-_READABLE: "WeakKeyDictionary[Tokenizer, tuple[set[str], set[str]]]" = WeakKeyDictionary()
+# Whether a tokenizer reads a character alone as [UNK].
+_UNKNOWN: "WeakKeyDictionary[Tokenizer, dict[str, bool]]" = WeakKeyDictionary()
 _N_SPECIAL: "WeakKeyDictionary[Tokenizer, dict[tuple[str, bool, int], int]]" = WeakKeyDictionary()
 
 AddSpecialTokens = Callable[[Tokenizer, Ragged, Ragged | None, int], Ragged]
@@ -51,24 +51,20 @@ def unknown_characters(texts: Sequence[str], tokenizer: Tokenizer) -> list[int]:
     Each character is tokenized once and remembered. Texts with an unknown one are tokenized: a
     vocabulary may have a character inside words only.
     """
-    counts = [0] * len(texts)
     unknown = unk_id(tokenizer)
     if unknown < 0:
-        return counts
-    readable, others = _READABLE.setdefault(tokenizer, (set(), set()))
-    suspected: dict[int, str] = {}
-    for index, text in enumerate(texts):
-        composed = normalize("NFC", text)
-        unusual = set(composed) - readable
-        for character in unusual - others:
-            read = character.isspace() or unknown not in tokenizer.encode(character)
-            (readable if read else others).add(character)
-        if unusual & others:
-            suspected[index] = composed
-    encoded = tokenizer.encode_batch(list(suspected.values()))
-    for (index, composed), ids in zip(suspected.items(), encoded, strict=True):
-        if unknown in ids:
-            counts[index] = sum(character in others for character in composed)
+        return [0] * len(texts)
+    composed = [normalize("NFC", text) for text in texts]
+    is_unknown = _UNKNOWN.setdefault(tokenizer, {})
+    for character in set().union(*composed).difference(is_unknown):
+        alone = not character.isspace() and unknown in tokenizer.encode(character)
+        is_unknown[character] = alone
+    counts = [sum(map(is_unknown.__getitem__, text)) for text in composed]
+    suspected = [index for index, count in enumerate(counts) if count]
+    encoded = tokenizer.encode_batch([composed[index] for index in suspected])
+    for index, ids in zip(suspected, encoded, strict=True):
+        if unknown not in ids:
+            counts[index] = 0
     return counts
 
 
