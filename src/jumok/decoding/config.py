@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from jumok.config_io import check_choices
@@ -200,11 +201,7 @@ class DecodingConfig:
 
     def capped_at(self, maximum: int) -> "DecodingConfig":
         """These settings with max_length and min_length of at most `maximum` tokens."""
-        return dataclasses.replace(
-            self,
-            max_length=min(self.max_length, maximum),
-            min_length=min(self.min_length, maximum),
-        )
+        return _capped(self, maximum)
 
     def __str__(self) -> str:
         """The effective settings on one line: those that differ from greedy search, and the limit.
@@ -222,6 +219,15 @@ class DecodingConfig:
             if field.name in always or getattr(shown, field.name) != getattr(plain, field.name)
         ]
         return " ".join(fields)
+
+
+@lru_cache(maxsize=256)  # for each text of a server; checking 30 fields takes 60 us
+def _capped(config: DecodingConfig, maximum: int) -> DecodingConfig:
+    return dataclasses.replace(
+        config,
+        max_length=min(config.max_length, maximum),
+        min_length=min(config.min_length, maximum),
+    )
 
 
 def _nfc(text: str) -> str:

@@ -132,12 +132,11 @@ class Template:
                 max_length=max_length,
                 value=-capacity,
             )
+        if not paired:
+            return rows.truncate(capacity, self.side), second
         n_first, n_second = rows.lengths, second.lengths
         too_long = n_first + n_second > capacity
-        if paired:
-            kept_first, kept_second = _TRUNCATIONS[self.truncation](n_first, n_second, capacity)
-        else:
-            kept_first, kept_second = np.full_like(n_first, capacity), n_second
+        kept_first, kept_second = _TRUNCATIONS[self.truncation](n_first, n_second, capacity)
         return (
             rows.truncate(np.where(too_long, kept_first, n_first), self.side),
             second.truncate(np.where(too_long, kept_second, n_second), self.side),

@@ -2,7 +2,7 @@
 
 import copy
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -70,13 +70,17 @@ class GenerationPipeline(Pipeline):
         """
         texts = self.lines_of(texts)
         self.check_texts(texts)
+        self.check_supported()
         seeded = self.with_drawn_seed()
-        split = seeded._splitter(texts, sentences=sentences)
-        if split is None:
-            return [seeded._with_seed(output) for output in Pipeline.predict(seeded, texts)]
+        splitter = seeded._splitter(texts, sentences=sentences)
+        if splitter is None:
+            found_texts = with_warnings(seeded, self.task.predict(seeded, texts))
+            return [seeded._with_seed(output) for output in found_texts]
+        split, unread = splitter
         parts = [list(split(text)) for text in texts]
-        sources = dict.fromkeys(part for row in parts for part, _ in row if part)
-        found = dict(zip(sources, Pipeline.predict(seeded, list(sources)), strict=True))
+        sources = list(dict.fromkeys(part for row in parts for part, _ in row if part))
+        translated = with_warnings(seeded, self.task.predict(seeded, sources), unread)
+        found = dict(zip(sources, translated, strict=True))
         n_best = self.recipe.decoding.n_best
         outputs: list[Output] = []
         for text, row in zip(texts, parts, strict=True):
@@ -92,16 +96,17 @@ class GenerationPipeline(Pipeline):
         self.check_texts([text])
         self.check_supported()
         seeded = self.with_drawn_seed()
-        split = seeded._splitter([text], sentences=False)
-        if split is None:
+        splitter = seeded._splitter([text], sentences=False)
+        if splitter is None:
             output = self.task.stream(seeded, text, on_text)
             return seeded._with_seed(with_warnings(seeded, [output])[0])
+        split, unread = splitter
         parts: list[tuple[GeneratedText | None, str]] = []
         for part, gap in split(text):
             found = None
             if part:
                 output = self.task.stream(seeded, part, on_text)
-                found = _as_text(with_warnings(seeded, [output])[0])
+                found = _as_text(with_warnings(seeded, [output], unread)[0])
             parts.append((found, gap))
             if gap:
                 on_text(gap)
@@ -131,25 +136,25 @@ class GenerationPipeline(Pipeline):
 
     def _splitter(
         self, texts: Sequence[str], *, sentences: bool
-    ) -> Callable[[str], Iterator[tuple[str, str]]] | None:
+    ) -> tuple[Callable[[str], Iterator[tuple[str, str]]], Mapping[str, int]] | None:
         """How each of these texts is split, None where they are read as a whole.
 
-        An alignment is that of the whole text.
+        With the number of unread tokens of the lines that had to be counted. An alignment is that
+        of the whole text.
         """
         if not self.task.reads_source or self.keeps_alignment:
             return None
         if not sentences and not translates(self):
-            return lambda text: iter([(text if text.strip() else "", "")])
+            return lambda text: iter([(text if text.strip() else "", "")]), {}
         if sentences:
-            return lambda text: split_text(text, split_sentences)
+            return lambda text: split_text(text, split_sentences), {}
         lines = list({line: None for text in texts for line in split_lines(text)})
-        unread = unread_tokens(self, [[line] for line in lines])
-        too_long = {line for line, n in zip(lines, unread, strict=True) if n}
+        unread = dict(zip(lines, unread_tokens(self, [[line] for line in lines]), strict=True))
 
         def split_line(line: str) -> Sequence[str]:
-            return split_sentences(line) if line in too_long else [line]
+            return split_sentences(line) if unread[line] else [line]
 
-        return lambda text: split_text(text, split_line)
+        return lambda text: split_text(text, split_line), unread
 
     def _with_seed(self, output: Output) -> Output:
         """The output with the seed that it was sampled with."""

@@ -1,7 +1,8 @@
 """What an output does not show: text that the model could not read, and repetitions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from jumok.models import CharacterClassifier, LanguageModel
@@ -14,8 +15,15 @@ if TYPE_CHECKING:
     from jumok.tasks.pipeline.pipeline import Pipeline
 
 
-def with_warnings(pipeline: "Pipeline", outputs: Sequence[Output]) -> list[Output]:
+NONE_COUNTED: Mapping[str, int] = MappingProxyType({})
+
+
+def with_warnings(
+    pipeline: "Pipeline", outputs: Sequence[Output], unread: Mapping[str, int] = NONE_COUNTED
+) -> list[Output]:
     """The outputs with the warnings of their texts; others are returned as they are.
+
+    `unread` are the unread tokens of texts for which they are known.
 
     >>> import jumok
     >>> model = jumok.load("note", device="cpu")
@@ -23,7 +31,7 @@ def with_warnings(pipeline: "Pipeline", outputs: Sequence[Output]) -> list[Outpu
     ['unknown_characters']
     """
     texts = [output.text for output in outputs]
-    warned = zip(outputs, text_warnings(pipeline, texts), strict=True)
+    warned = zip(outputs, text_warnings(pipeline, texts, unread), strict=True)
     found = [_with_warnings(output, each) for output, each in warned]
     if pipeline.task.answer != "masks":
         return found
@@ -47,7 +55,9 @@ def _with_warnings(output: Output, found: list[OutputWarning]) -> Output:
     return replace(output, **changes) if found else output
 
 
-def text_warnings(pipeline: "Pipeline", texts: Sequence[str]) -> list[list[OutputWarning]]:
+def text_warnings(
+    pipeline: "Pipeline", texts: Sequence[str], unread: Mapping[str, int] = NONE_COUNTED
+) -> list[list[OutputWarning]]:
     """What a pipeline does not read of each text."""
     tokenizer = pipeline.vocabulary_or_none
     if tokenizer is None or isinstance(pipeline.model, CharacterClassifier):
@@ -57,7 +67,10 @@ def text_warnings(pipeline: "Pipeline", texts: Sequence[str]) -> list[list[Outpu
         text.split("\t") if "\t" in text and (paired or pipeline.is_pair(text)) else [text]
         for text in texts
     ]
-    return row_warnings(rows, tokenizer, unread_tokens(pipeline, rows))
+    others = [row for text, row in zip(texts, rows, strict=True) if text not in unread]
+    counted = iter(unread_tokens(pipeline, others))
+    counts = [unread[text] if text in unread else next(counted) for text in texts]
+    return row_warnings(rows, tokenizer, counts)
 
 
 def unread_tokens(pipeline: "Pipeline", rows: Sequence[Sequence[str]]) -> list[int]:
