@@ -7,6 +7,8 @@
 Importing jumok is fast: each name is imported on first access.
 """
 
+from jumok.lazy import lazy_names
+
 TYPE_CHECKING = False  # typing would be imported from the current folder by `python -m jumok`
 
 if TYPE_CHECKING:
@@ -75,38 +77,40 @@ __all__ = [
     "train",
 ]
 
-_MODULES = {
-    "Callback": "jumok.training.callbacks",
-    "Decoder": "jumok.models",
-    "Encoder": "jumok.models",
-    "EncoderDecoder": "jumok.models",
-    "GeneratedText": "jumok.tasks.pipeline.outputs",
-    "History": "jumok.tasks.runs.history",
-    "JumokError": "jumok.errors",
-    "LanguageModel": "jumok.models",
-    "MaskedLanguageModel": "jumok.models",
-    "MultiLabelPrediction": "jumok.tasks.pipeline.outputs",
-    "Pipeline": "jumok.tasks.pipeline.pipeline",
-    "Prediction": "jumok.tasks.pipeline.outputs",
-    "Recipe": "jumok.tasks.recipe.recipe",
-    "RegressionOutput": "jumok.tasks.pipeline.outputs",
-    "Run": "jumok.tasks.runs.api",
-    "SentencePieceTokenizer": "jumok.text.sentencepiece",
-    "TextClassifier": "jumok.models",
-    "TokenClassification": "jumok.tasks.pipeline.outputs",
-    "TokenClassifier": "jumok.models",
-    "Trace": "jumok.interpret.trace",
-    "TrainingStatus": "jumok.training.callbacks",
-    "TransformerConfig": "jumok.models",
-    "evaluate": "jumok.tasks.runs.api",
-    "load": "jumok.tasks.runs.load",
-    "plot_style": "jumok.fonts",
-    "record": "jumok.nn.hooks",
-    "resume": "jumok.tasks.runs.api",
-    "trace": "jumok.interpret.tracing",
-    "train": "jumok.tasks.runs.api",
-}
-_WITHOUT_TORCH = {"load": "jumok.engine.without_torch"}
+_get, __dir__ = lazy_names(
+    __name__,
+    {
+        "errors": ("JumokError",),
+        "fonts": ("plot_style",),
+        "interpret.trace": ("Trace",),
+        "interpret.tracing": ("trace",),
+        "models": (
+            "Decoder",
+            "Encoder",
+            "EncoderDecoder",
+            "LanguageModel",
+            "MaskedLanguageModel",
+            "TextClassifier",
+            "TokenClassifier",
+            "TransformerConfig",
+        ),
+        "nn.hooks": ("record",),
+        "tasks.pipeline.outputs": (
+            "GeneratedText",
+            "MultiLabelPrediction",
+            "Prediction",
+            "RegressionOutput",
+            "TokenClassification",
+        ),
+        "tasks.pipeline.pipeline": ("Pipeline",),
+        "tasks.recipe.recipe": ("Recipe",),
+        "tasks.runs.api": ("Run", "evaluate", "resume", "train"),
+        "tasks.runs.history": ("History",),
+        "tasks.runs.load": ("load",),
+        "text.sentencepiece": ("SentencePieceTokenizer",),
+        "training.callbacks": ("Callback", "TrainingStatus"),
+    },
+)
 
 
 def __getattr__(name: str) -> object:
@@ -114,15 +118,9 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import version
 
         return version("jumok")
-    if name not in _MODULES:
-        raise AttributeError(f"module 'jumok' has no attribute {name!r}")
-    from jumok.extras import import_attribute, is_installed
+    if name == "load":
+        from jumok.extras import import_attribute, is_installed
 
-    module = _MODULES[name]
-    if name in _WITHOUT_TORCH and not is_installed("torch"):
-        module = _WITHOUT_TORCH[name]
-    return import_attribute("jumok", module, name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+        if not is_installed("torch"):
+            return import_attribute("jumok", "jumok.engine.without_torch", name)
+    return _get(name)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from jumok.extras import import_attribute
+from jumok.lazy import lazy_names
 
 if TYPE_CHECKING:
     from jumok.decoding.alignment import Alignment, align
@@ -67,37 +67,29 @@ __all__ = [
     "truncate_at_stop",
 ]
 
-_NAMES = {  # imported on first access: a classifier needs little of them
-    "alignment": ("Alignment", "align"),
-    "api": ("GenerationRequest", "generate_lm", "generate_seq2seq"),
-    "beam": ("beam_search",),
-    "callbacks": ("OnToken", "StepCallback", "StepResult"),
-    "config": ("DecodingConfig",),
-    "constraints.constraint": ("Constraint", "TokenAutomaton", "any_text_of"),
-    "constraints.regex": ("compile_regex",),
-    "constraints.token_bytes": ("TokenBytes", "read_token_bytes"),
-    "hypothesis": ("Hypothesis",),
-    "incremental.decoder": (
-        "AttentionRecordingDecoder",
-        "CausalLMDecoder",
-        "IncrementalDecoder",
-        "Seq2SeqDecoder",
-        "left_pad",
-    ),
-    "incremental.ensemble": ("EnsembleDecoder",),
-    "inputs": ("GenerationInputs",),
-    "processors": ("Processor", "ProcessorContext"),
-    "speculative": ("DraftModel", "SpeculativeResult"),
-    "stopping": ("StoppingCriteria", "StopStrings", "TextStreamer", "truncate_at_stop"),
-}
-_MODULES = {name: module for module, names in _NAMES.items() for name in names}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'jumok.decoding' has no attribute {name!r}")
-    return import_attribute("jumok.decoding", f"jumok.decoding.{_MODULES[name]}", name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(  # imported on first access: a classifier needs little of them
+    __name__,
+    {
+        "alignment": ("Alignment", "align"),
+        "api": ("GenerationRequest", "generate_lm", "generate_seq2seq"),
+        "beam": ("beam_search",),
+        "callbacks": ("OnToken", "StepCallback", "StepResult"),
+        "config": ("DecodingConfig",),
+        "constraints.constraint": ("Constraint", "TokenAutomaton", "any_text_of"),
+        "constraints.regex": ("compile_regex",),
+        "constraints.token_bytes": ("TokenBytes", "read_token_bytes"),
+        "hypothesis": ("Hypothesis",),
+        "incremental.decoder": (
+            "AttentionRecordingDecoder",
+            "CausalLMDecoder",
+            "IncrementalDecoder",
+            "Seq2SeqDecoder",
+            "left_pad",
+        ),
+        "incremental.ensemble": ("EnsembleDecoder",),
+        "inputs": ("GenerationInputs",),
+        "processors": ("Processor", "ProcessorContext"),
+        "speculative": ("DraftModel", "SpeculativeResult"),
+        "stopping": ("StoppingCriteria", "StopStrings", "TextStreamer", "truncate_at_stop"),
+    },
+)

@@ -9,6 +9,7 @@ Shapes: N texts, W rows of each (1, or the beams after the first step), V vocabu
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import isnan
 from typing import Any, Protocol
 
 import torch
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from jumok.decoding.beam import BeamState
 from jumok.decoding.config import DecodingConfig
-from jumok.decoding.finite import check_log_p
+from jumok.decoding.finite import check_log_p, non_finite_error
 from jumok.decoding.generate import NO_TOKEN, best_allowed, hypothesis_of
 from jumok.decoding.hypothesis import Hypothesis
 from jumok.decoding.incremental.decoder import IncrementalDecoder
@@ -150,11 +151,11 @@ class JointGreedySearch:
             self._tokens[number] = inputs.prompt_ids[0].tolist()
         decoders = [self._texts.decoders[number] for number in self._tokens]
         ids = torch.tensor([tokens[-1] for tokens in self._tokens.values()])[:, None]
-        log_p, token = self._best(decoders, ids)
+        log_p, token = (each.tolist() for each in self._best(decoders, ids))
+        if isnan(sum(log_p)):  # so are the logits
+            raise non_finite_error("logits")
         done = {}
-        for number, newest, own in zip(
-            list(self._tokens), token.tolist(), log_p.tolist(), strict=True
-        ):
+        for number, newest, own in zip(list(self._tokens), token, log_p, strict=True):
             tokens, stopping = self._tokens[number], self._inputs[number].stopping
             if newest != NO_TOKEN:
                 tokens.append(newest)
@@ -175,9 +176,8 @@ class JointGreedySearch:
         if only_ban_ends(self._processors) and n_top <= decoders[0].vocabulary_size:
             top = self._step(decoders, ids, n_top)
             assert isinstance(top, tuple)
-            check_log_p(top[0])
-            t = torch.tensor([len(each) - 1 for each in self._tokens.values()])[:, None]
-            return best_allowed(*top, t, self._processors)
+            lengths = [len(each) - 1 for each in self._tokens.values()] if self._processors else []
+            return best_allowed(*top, torch.tensor(lengths)[:, None], self._processors)
         logits = self._step(decoders, ids)
         assert isinstance(logits, Tensor)
         log_p = logits.log_softmax(-1)

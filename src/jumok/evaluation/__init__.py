@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from jumok.extras import import_attribute
+from jumok.lazy import lazy_names
 
 if TYPE_CHECKING:
     from jumok.evaluation.classification import (
@@ -38,22 +38,14 @@ __all__ = [
     "sequence_metrics",
 ]
 
-_NAMES = {  # imported on first access: a classifier needs little of them
-    "classification": ("ClassificationMetrics", "calibration_error", "classification_metrics"),
-    "entities": ("EntityMetrics", "entity_metrics"),
-    "language_models": ("LanguageModelMetrics",),
-    "multi_label": ("MultiLabelMetrics", "multi_label_metrics"),
-    "regression": ("RegressionMetrics", "regression_metrics"),
-    "sequences": ("SequenceMetrics", "bleu_tokenizations", "exact_match", "sequence_metrics"),
-}
-_MODULES = {name: module for module, names in _NAMES.items() for name in names}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'jumok.evaluation' has no attribute {name!r}")
-    return import_attribute("jumok.evaluation", f"jumok.evaluation.{_MODULES[name]}", name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(  # imported on first access: a classifier needs little of them
+    __name__,
+    {
+        "classification": ("ClassificationMetrics", "calibration_error", "classification_metrics"),
+        "entities": ("EntityMetrics", "entity_metrics"),
+        "language_models": ("LanguageModelMetrics",),
+        "multi_label": ("MultiLabelMetrics", "multi_label_metrics"),
+        "regression": ("RegressionMetrics", "regression_metrics"),
+        "sequences": ("SequenceMetrics", "bleu_tokenizations", "exact_match", "sequence_metrics"),
+    },
+)

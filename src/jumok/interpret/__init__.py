@@ -5,7 +5,7 @@ The names of `__all__` are imported on first access. `jumok.trace` makes a trace
 
 from typing import TYPE_CHECKING
 
-from jumok.extras import import_attribute
+from jumok.lazy import lazy_names
 
 if TYPE_CHECKING:
     from jumok.interpret.aggregate import (
@@ -69,28 +69,20 @@ __all__ = [
     "trace_transformers",
 ]
 
-_NAMES = {
-    "aggregate": ("DisplayOptions", "display_weights", "renormalize", "token_groups"),
-    "bertviz": ("BertViz", "from_attention", "to_bertviz"),
-    "decoding_trace": ("trace_forced", "trace_generation"),
-    "head_patterns": ("HeadScores", "score_heads"),
-    "hf_trace.trace": ("trace_transformers",),
-    "interventions": ("Effects", "patch_heads", "patch_hidden", "sweep_heads"),
-    "logit_lens": ("lens_logits",),
-    "schema": (
-        *("Beam", "Block", "Candidate", "Chosen", "Classification", "Decoding", "Explained"),
-        *("ModelInfo", "Step", "Tokens", "TraceInfo", "Word"),
-    ),
-    "trace": ("Trace",),
-}
-_MODULES = {name: module for module, names in _NAMES.items() for name in names}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'jumok.interpret' has no attribute {name!r}")
-    return import_attribute("jumok.interpret", f"jumok.interpret.{_MODULES[name]}", name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "aggregate": ("DisplayOptions", "display_weights", "renormalize", "token_groups"),
+        "bertviz": ("BertViz", "from_attention", "to_bertviz"),
+        "decoding_trace": ("trace_forced", "trace_generation"),
+        "head_patterns": ("HeadScores", "score_heads"),
+        "hf_trace.trace": ("trace_transformers",),
+        "interventions": ("Effects", "patch_heads", "patch_hidden", "sweep_heads"),
+        "logit_lens": ("lens_logits",),
+        "schema": (
+            *("Beam", "Block", "Candidate", "Chosen", "Classification", "Decoding", "Explained"),
+            *("ModelInfo", "Step", "Tokens", "TraceInfo", "Word"),
+        ),
+        "trace": ("Trace",),
+    },
+)

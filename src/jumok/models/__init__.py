@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from jumok.extras import import_attribute
+from jumok.lazy import lazy_names
 
 if TYPE_CHECKING:
     from jumok.models.character_classifier import CharacterClassifier, Characters
@@ -42,36 +42,28 @@ __all__ = [
     "text_classifier",
 ]
 
-_NAMES = {  # imported on first access: a config needs no torch
-    "character_classifier": (
-        "CharacterClassifier",
-        "Characters",
-    ),
-    "config": ("TransformerConfig",),
-    "decoder": ("Decoder",),
-    "encoder": ("Encoder",),
-    "encoder_decoder": ("EncoderDecoder",),
-    "heads": (
-        "EncoderDecoderClassifier",
-        "LanguageModel",
-        "MaskedLanguageModel",
-        "PairClassifier",
-        "ReplacedTokenDetector",
-        "SentenceEncoder",
-        "TextClassifier",
-        "TokenClassifier",
-        "text_classifier",
-    ),
-    "pooling": ("pool",),
-}
-_MODULES = {name: module for module, names in _NAMES.items() for name in names}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'jumok.models' has no attribute {name!r}")
-    return import_attribute("jumok.models", f"jumok.models.{_MODULES[name]}", name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(  # imported on first access: a config needs no torch
+    __name__,
+    {
+        "character_classifier": (
+            "CharacterClassifier",
+            "Characters",
+        ),
+        "config": ("TransformerConfig",),
+        "decoder": ("Decoder",),
+        "encoder": ("Encoder",),
+        "encoder_decoder": ("EncoderDecoder",),
+        "heads": (
+            "EncoderDecoderClassifier",
+            "LanguageModel",
+            "MaskedLanguageModel",
+            "PairClassifier",
+            "ReplacedTokenDetector",
+            "SentenceEncoder",
+            "TextClassifier",
+            "TokenClassifier",
+            "text_classifier",
+        ),
+        "pooling": ("pool",),
+    },
+)

@@ -11,7 +11,7 @@ available or does not support a model, KernelError is raised; use the PyTorch mo
 
 from typing import TYPE_CHECKING
 
-from jumok.extras import import_attribute
+from jumok.lazy import lazy_names
 
 if TYPE_CHECKING:
     from jumok.native.build import KernelError
@@ -37,23 +37,14 @@ __all__ = [
 ]
 
 # Imported on first access: `jumok.native.build` compiles the kernel without torch.
-_MODULES = {
-    "DecoderPrecision": "packed_weights",
-    "KernelError": "build",
-    "NativeDecoder": "decoder",
-    "NativeEncoder": "encoder",
-    "NativeModel": "model",
-    "WeightPrecision": "packed_weights",
-    "is_optimized": "model",
-    "quantize_int8": "quantize",
-    "quantize_rows": "quantize",
-    "round_to_blocks": "quantize",
-    "to_bfloat16": "quantize",
-    "unsupported_reason": "model",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'jumok.native' has no attribute {name!r}")
-    return import_attribute("jumok.native", f"jumok.native.{_MODULES[name]}", name)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "build": ("KernelError",),
+        "decoder": ("NativeDecoder",),
+        "encoder": ("NativeEncoder",),
+        "model": ("NativeModel", "is_optimized", "unsupported_reason"),
+        "packed_weights": ("DecoderPrecision", "WeightPrecision"),
+        "quantize": ("quantize_int8", "quantize_rows", "round_to_blocks", "to_bfloat16"),
+    },
+)

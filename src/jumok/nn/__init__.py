@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from jumok.extras import import_attribute
+from jumok.lazy import lazy_names
 
 if TYPE_CHECKING:
     from jumok.nn.attention import MultiHeadAttention, attention_weights
@@ -55,59 +55,51 @@ __all__ = [
     "sinusoids",
 ]
 
-_NAMES = {  # imported on first access: a config needs no torch
-    "attention": (
-        "MultiHeadAttention",
-        "attention_weights",
-    ),
-    "attention_kernels": ("fused_attention",),
-    "cache": (
-        "NO_CACHE",
-        "DecoderCache",
-        "KeyValueCache",
-    ),
-    "config": ("LayerConfig",),
-    "dropout": ("Dropout",),
-    "embedding": (
-        "SegmentEmbedding",
-        "TokenEmbedding",
-    ),
-    "feedforward": (
-        "GatedFeedForward",
-        "PointwiseConv",
-        "PositionwiseFeedForward",
-    ),
-    "hooks": (
-        "HookPoint",
-        "record",
-    ),
-    "layer": (
-        "ResidualNorm",
-        "TransformerLayer",
-    ),
-    "masks": (
-        "NO_MASK",
-        "AttentionMask",
-        "positions_from_mask",
-    ),
-    "positions": (
-        "LearnedPositions",
-        "RelativePositionBias",
-        "RotaryPositions",
-        "SinusoidalPositions",
-        "sinusoids",
-    ),
-    "rope": ("RopeConfig",),
-    "stack": ("TransformerStack",),
-}
-_MODULES = {name: module for module, names in _NAMES.items() for name in names}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'jumok.nn' has no attribute {name!r}")
-    return import_attribute("jumok.nn", f"jumok.nn.{_MODULES[name]}", name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(  # imported on first access: a config needs no torch
+    __name__,
+    {
+        "attention": (
+            "MultiHeadAttention",
+            "attention_weights",
+        ),
+        "attention_kernels": ("fused_attention",),
+        "cache": (
+            "NO_CACHE",
+            "DecoderCache",
+            "KeyValueCache",
+        ),
+        "config": ("LayerConfig",),
+        "dropout": ("Dropout",),
+        "embedding": (
+            "SegmentEmbedding",
+            "TokenEmbedding",
+        ),
+        "feedforward": (
+            "GatedFeedForward",
+            "PointwiseConv",
+            "PositionwiseFeedForward",
+        ),
+        "hooks": (
+            "HookPoint",
+            "record",
+        ),
+        "layer": (
+            "ResidualNorm",
+            "TransformerLayer",
+        ),
+        "masks": (
+            "NO_MASK",
+            "AttentionMask",
+            "positions_from_mask",
+        ),
+        "positions": (
+            "LearnedPositions",
+            "RelativePositionBias",
+            "RotaryPositions",
+            "SinusoidalPositions",
+            "sinusoids",
+        ),
+        "rope": ("RopeConfig",),
+        "stack": ("TransformerStack",),
+    },
+)
