@@ -30,14 +30,7 @@ from jumok.tasks.inputs.text_encoder import (
     uses_token_types,
 )
 from jumok.tasks.pipeline.outputs import Output, OutputWarning
-from jumok.tasks.pipeline.predictions import (
-    check_finite,
-    cosines,
-    label_predictions,
-    multi_label_predictions,
-    score_outputs,
-    sigmoid,
-)
+from jumok.tasks.pipeline.predictions import cosines
 from jumok.tasks.pipeline.text_inputs import Pair, as_lines, as_list, check_pooling, check_texts
 from jumok.tasks.pipeline.text_warnings import row_warnings, unread_tokens
 from jumok.text.prompts import find_prompt
@@ -135,7 +128,7 @@ class EngineModel:
 
     @property
     def _own_pooling(self) -> HeadPooling:
-        return self._run.config.pooling if self.task == "similarity" else "mean"
+        return self._run.config.pooling if self._run.kind.compares_vectors else "mean"
 
     @cached_property
     def vector_key(self) -> str:
@@ -145,27 +138,17 @@ class EngineModel:
 
     def _outputs(self, texts: Sequence[str]) -> Sequence[Output]:
         run = self._run
-        if run.task == "similarity":
-            return score_outputs(texts, self._similarities(texts))
+        if run.kind.compares_vectors:
+            return run.kind.outputs(run, texts, self._similarities(texts))
         rows = self._encode_texts.encode_lines(texts, paired=run.reads_pairs)
-        logits = self._session.outputs(rows, self._token_types(rows))
-        if run.task == "classification":
-            return label_predictions(texts, logits, run.labels)
-        if run.task == "regression":
-            scores = logits.astype(np.float64).reshape(len(rows))
-            check_finite(scores, "scores")
-            return score_outputs(texts, scores * run.regression.span + run.regression.lowest)
-        check_finite(logits)
-        return multi_label_predictions(texts, sigmoid(logits), run.labels, run.threshold)
+        return run.kind.outputs(run, texts, self._session.outputs(rows, self._token_types(rows)))
 
-    def _similarities(self, lines: Sequence[str]) -> "np.ndarray[Any, np.dtype[np.float64]]":
+    def _similarities(self, lines: Sequence[str]) -> "np.ndarray[Any, np.dtype[np.float32]]":
         """The cosines of the texts of each line, (n,)."""
         inputs = TextInputs.from_lines(lines, paired=True)
         assert inputs.pairs is not None
         u, v = (self._session.outputs(self._encode_texts(x)) for x in (inputs.texts, inputs.pairs))
-        found = cosines(u, v).astype(np.float64)
-        check_finite(found, "scores")
-        return found
+        return cosines(u, v)
 
     def _token_types(self, rows: Ragged) -> "np.ndarray[Any, np.dtype[np.int32]] | None":
         config = self._run.config

@@ -15,6 +15,7 @@ import numpy as np
 
 from jumok.atomic_io import check_path_name, expand_home, open_regular
 from jumok.config_io import ConfigDict, from_dict, read_toml
+from jumok.engine.tasks import TASKS, EngineTask
 from jumok.errors import InputError, Message
 from jumok.models.config import MAX_TABLE_POSITIONS
 from jumok.models.size import check_model_size
@@ -36,7 +37,6 @@ from jumok.tasks.runs.run_files import (
 )
 from jumok.text.tokenizer import Tokenizer
 
-TASKS = ("classification", "multi_label_classification", "regression", "similarity")
 _FOREIGN = ("origin", "extensions.json")  # an imported checkpoint, parts of other distributions
 _CHECKPOINT = ("config.json", "modules.json")  # of another library, where there is no recipe
 _DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
@@ -64,9 +64,14 @@ class EngineRun:
     mapping: mmap.mmap | None  # of the file; None: the arrays are copies
 
     @property
+    def kind(self) -> EngineTask:
+        """What the engine asks of the task."""
+        return TASKS[self.task]
+
+    @property
     def reads_pairs(self) -> bool:
         """Whether the model reads both texts of a pair in one row."""
-        return self.paired and self.task != "similarity"
+        return self.paired and not self.kind.compares_vectors
 
     def release_pages(self) -> None:
         """Free the memory of the mapped weights; what is used again is read from the file."""
@@ -88,7 +93,7 @@ def open_run(name: str | Path, *, mapped: bool = True) -> EngineRun:
     labels = trained_labels(folder, stored)
     tokenizer = _tokenizer(folder, stored, recipe, config)
     check_weights_file(folder, stored)
-    head, shapes = _head(stored["task"], config, len(labels))
+    head, shapes = _head(TASKS[stored["task"]], config, len(labels))
     entries = read_header(folder / WEIGHTS)
     # A config of a few bytes may claim a billion layers, or positions.
     check_model_size(config, sum(math.prod(entry.shape) for entry in entries.values()))
@@ -207,13 +212,15 @@ def _tokenizer(
     return tokenizer
 
 
-def _head(task: str, config: ModelConfig, n_labels: int) -> tuple[Head, dict[str, tuple[int, ...]]]:
+def _head(
+    task: EngineTask, config: ModelConfig, n_labels: int
+) -> tuple[Head, dict[str, tuple[int, ...]]]:
     """The head of a task's model, and the shapes of its weights."""
-    if task == "similarity":
+    if task.compares_vectors:
         if config.pooling == "compare":
             raise _unsupported("vectors with this pooling")
         return Head(config.pooling, normalize=True), {}
-    outputs, D = 1 if task == "regression" else n_labels, config.d_model
+    outputs, D = 1 if task.one_output else n_labels, config.d_model
     compares = config.pooling == "compare"
     width = 4 * D if compares else D
     shapes: dict[str, tuple[int, ...]] = {
