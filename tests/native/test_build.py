@@ -16,7 +16,6 @@ from jumok.native.instruction_sets import INSTRUCTION_SETS
 from jumok.native.library import library, load_library
 from tests.errors import raises
 
-QUICK_FLAGS = ("-O1",)  # the last -O flag wins: compile quickly
 GENERIC = INSTRUCTION_SETS[-1]
 
 
@@ -34,11 +33,19 @@ def test_compiler_that_cannot_start_raises_kernel_error(
 
 @pytest.mark.slow
 def test_two_concurrent_processes_both_get_the_kernel(compiled: Path, tmp_path: Path) -> None:
-    code = (
-        "from jumok.native import build; "
-        f"build.COMMON_FLAGS += {QUICK_FLAGS}; print(build.kernel_path())"
+    """The compiler of both waits for the other and writes a compiled kernel in two parts."""
+    half = compiled.stat().st_size // 2
+    script = tmp_path / "compiler"
+    script.write_text(
+        "#!/bin/sh\n"
+        'while [ "$1" != -o ]; do shift; done\n'
+        f'touch "{tmp_path}/started-$$"\n'
+        f'while [ "$(ls "{tmp_path}" | grep -c started)" -lt 2 ]; do sleep 0.05; done\n'
+        f'head -c {half} "{compiled}" > "$2"; sleep 0.2; cat "{compiled}" > "$2"\n'
     )
-    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+    script.chmod(0o755)
+    code = "from jumok.native import build; print(build.kernel_path(bundled=False))"
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "CXX": str(script)}
     both = [
         subprocess.Popen(
             [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True
