@@ -5,7 +5,8 @@ apart by class and code; `jumok.language` finds the Korean of a message by its c
 """
 
 import copy
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import reduce
 from typing import Any, Self
 
 GOT = ", got "  # begins the values that were given, up to the advice
@@ -135,6 +136,29 @@ def join_messages(separator: str, parts: Sequence[Message | str]) -> Message:
     names = [f"part_{number}" for number in range(len(parts))]
     template = separator.join(f"{{{name}}}" for name in names)
     return Message("message.list", template, **dict(zip(names, parts, strict=True)))
+
+
+def or_list(values: Iterable[object]) -> object:
+    """A value of a message: any one of these values, at least one.
+
+    >>> str(or_list(["a", "b", 3]))
+    'a or b or 3'
+    """
+    return reduce(
+        lambda first, last: Message("list.or", "{first} or {last}", first=first, last=last), values
+    )
+
+
+def and_list(values: Iterable[object]) -> object:
+    """A value of a message: all of these values, at least one.
+
+    >>> str(and_list(["a", "b"]))
+    'a and b'
+    """
+    return reduce(
+        lambda first, last: Message("list.and", "{first} and {last}", first=first, last=last),
+        values,
+    )
 
 
 class JumokError(Exception):

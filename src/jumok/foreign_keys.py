@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jumok.errors import Message, ModelFileError
+from jumok.errors import Message, ModelFileError, or_list
 from jumok.terminal import print_notice, to_json_line
 
 OFF: tuple[object, ...] = (
@@ -64,7 +64,7 @@ class KeyTable:
                 "{path}: {key} must be {neutral}, got {value}; {advice}",
                 path=path,
                 key=key[:80],
-                neutral=" or ".join(neutral or ["null"]),
+                neutral=or_list(neutral or ["null"]),
                 value=to_json_line(content[key])[:80],
                 advice=advice,
             )

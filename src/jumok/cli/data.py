@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jumok.cli import completion
-from jumok.errors import Message, UsageError
+from jumok.errors import Message, UsageError, and_list
 from jumok.language import localize, translate
 from jumok.registry import Registry
 from jumok.terminal import escape_control, pad, print_json, print_line, print_notice
@@ -175,7 +175,7 @@ def verify(
             "cli.checksum_mismatch",
             "{damaged}: checksum mismatch; delete the file and get it again with {commands}",
             damaged=", ".join(damaged),
-            commands=" and ".join(commands),
+            commands=and_list(commands),
         )
     if overlap:
         if name is None:

@@ -22,7 +22,7 @@ from jumok.data.splits import CLASSIFICATION, SEQUENCES, Splits
 from jumok.data.stratified_split import strata_and_keys, stratified_draw
 from jumok.data.table import Table
 from jumok.data.table_files import read_files
-from jumok.errors import DataError
+from jumok.errors import DataError, and_list
 
 _KEY = "key"  # the column by which a corpus is split, during reading
 
@@ -79,8 +79,8 @@ def _check_columns(corpus: Corpus, config: DataConfig, columns: Sequence[str]) -
             "data.corpus_without_columns",
             "the corpus must have the columns of the task ({columns}), got {columns_2} in "
             "{corpus!r}; choose another corpus or task",
-            columns=" and ".join(columns),
-            columns_2=" and ".join(corpus.columns),
+            columns=and_list(columns),
+            columns_2=and_list(corpus.columns),
             corpus=corpus.name,
         )
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Literal
 
 from jumok.config_io import check_choices
-from jumok.errors import DecodingError
+from jumok.errors import DecodingError, and_list
 from jumok.unicode_forms import normalize
 
 LengthNorm = Literal["power", "gnmt"]
@@ -142,8 +142,8 @@ class DecodingConfig:
         if len(exclusive) > 1:
             raise DecodingError(
                 "decoding.several_constraints",
-                "decoding.{exclusive} all constrain the whole output; use only one of them",
-                exclusive=" and decoding.".join(exclusive),
+                "{exclusive} all constrain the whole output; use only one of them",
+                exclusive=and_list(f"decoding.{name}" for name in exclusive),
             )
         if self.stop and (self.pattern or self.choices):
             name = "pattern" if self.pattern else "choices"

@@ -5,7 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from jumok.atomic_io import atomic_directory, check_empty
-from jumok.errors import ExportError, InputError, Message
+from jumok.errors import ExportError, InputError, Message, or_list
 from jumok.export.card import card, results_of
 from jumok.export.report import ExportReport, NumericComparison
 from jumok.export.samples import Samples, comparison_samples, random_samples
@@ -137,7 +137,7 @@ def check_exportable(target: Target, pipeline: Pipeline) -> None:
         others = [name for name in names if not get_target(name).unsupported_reason(pipeline)]
         advice = Message("export.no_format", "no other format supports it")
         if others:
-            advice = Message("export.use_format", "use --to {names}", names=" or ".join(others))
+            advice = Message("export.use_format", "use --to {names}", names=or_list(others))
         raise ExportError("export.unsupported", "{reason}; {advice}", reason=reason, advice=advice)
     check_installed("jumok export", *target.libraries)
 

@@ -10,7 +10,7 @@ from itertools import accumulate
 import torch
 
 from jumok.decoding import DecodingConfig, Hypothesis, StepResult
-from jumok.errors import TraceError
+from jumok.errors import TraceError, or_list
 from jumok.interpret.schema import Decoding, Method
 from jumok.interpret.step_recorder import StepRecorder
 from jumok.tasks.pipeline.pipeline import Pipeline
@@ -101,7 +101,7 @@ def _method(config: DecodingConfig) -> Method:
 def _generative_task(pipeline: Pipeline) -> GenerativeTask:
     """The task of a pipeline. Raises InputError for a model that generates no text."""
     if not isinstance(pipeline.task, GenerativeTask):
-        known = " or ".join(tasks_with(lambda task: task.generates))
+        known = or_list(tasks_with(lambda task: task.generates))
         raise TraceError(
             "trace.task_without_generation",
             "the task must be {known}, which generate text, got {task}",

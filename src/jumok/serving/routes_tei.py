@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from starlette.requests import Request
 from starlette.responses import Response
 
+from jumok.errors import or_list
 from jumok.safe_json import parse_json
 from jumok.serving.app import HASH_HEADER
 from jumok.serving.fields import (
@@ -414,7 +415,7 @@ def _joined(value: str | list[str], lengths: tuple[int, ...], param: str) -> str
             "request.number_of_texts",
             "the number of texts of {param} must be {n}; correct it",
             param,
-            n=" or ".join(map(str, lengths)),
+            n=or_list(lengths),
         )
     return _pair(parts[0], parts[1], param)
 

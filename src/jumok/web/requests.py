@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from starlette.requests import Request
 
-from jumok.errors import InputError
+from jumok.errors import InputError, or_list
 from jumok.safe_json import parse_json
 from jumok.web.errors import RequestError, invalid
 
@@ -64,7 +64,7 @@ def _check_headers(request: Request, limits: BodyLimits, types: Sequence[str]) -
             "request.content_type",
             "content-type must be {types}; set the header",
             status=415,
-            types=" or ".join(types),
+            types=or_list(types),
         )
     encoding = header(headers, b"content-encoding")
     if encoding is not None and encoding.lower() != "identity":

@@ -8,7 +8,7 @@ from jumok.data.arrow_cache import cache_folder
 from jumok.data.corpora.corpus import Corpus, CorpusFile
 from jumok.data.files.lines import COMPRESSED, measure_content
 from jumok.data.trusted_cache import exposure
-from jumok.errors import DataError
+from jumok.errors import DataError, or_list
 
 
 def corpus_folders(folder: str) -> list[Path]:
@@ -51,7 +51,7 @@ def corpus_file(corpus: Corpus, file: CorpusFile) -> Path:
             "or set JUMOK_DATA to a folder that contains {folder}/",
             corpus=corpus.name,
             file=file.name,
-            map=" or ".join(map(str, folders)),
+            map=or_list(folders),
             fetch_command=corpus.fetch_command,
             folder=folder,
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from jumok.data.table import Table
-from jumok.errors import InputError
+from jumok.errors import InputError, and_list
 from jumok.evaluation.bootstrap import PairedDifference, paired_bootstrap
 from jumok.tasks.pipeline.outputs import RunOutputs
 from jumok.tasks.pipeline.pipeline import Pipeline
@@ -96,7 +96,7 @@ def check_comparable(pipelines: Sequence[Pipeline]) -> None:
         raise InputError(
             "run.different_labels",
             "the runs must have the same labels, got {labels}",
-            labels=" and ".join(", ".join(sorted(found)[:10]) for found in labels),
+            labels=and_list(", ".join(sorted(found)[:10]) for found in labels),
         )
 
 

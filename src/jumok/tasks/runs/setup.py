@@ -13,7 +13,7 @@ from jumok.data.load import load_splits
 from jumok.data.splits import SEQUENCES, Splits
 from jumok.data.table import Table
 from jumok.device import find_device, memory_bytes, tune_threads
-from jumok.errors import InputError, Message
+from jumok.errors import InputError, Message, and_list
 from jumok.models.size import min_bytes, min_parameter_count
 from jumok.models.weights import named_weights
 from jumok.nn.lora import add_lora
@@ -129,7 +129,7 @@ def get_tokenizers(recipe: Recipe, train: Table) -> TokenizerPair:
                 "run.recipe_ignored",
                 "jumok: {ignored} of the recipe are ignored, because model.init = {init} sets "
                 "the vocabulary",
-                ignored=" and ".join(ignored),
+                ignored=and_list(ignored),
                 init=init,
             )
         )

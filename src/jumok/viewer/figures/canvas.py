@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
-from jumok.errors import TraceError
+from jumok.errors import TraceError, or_list
 from jumok.fonts import FAMILY, figure_bytes, replace_missing_glyphs
 from jumok.fonts import plot_style as font_style
 from jumok.viewer.colours import Ramp, colour_table
@@ -63,7 +63,7 @@ class FigureStyle:
             raise TraceError(
                 "page.unknown_scale",
                 "scale must be {scales}, got {scale!r}",
-                scales=" or ".join(SCALES),
+                scales=or_list(SCALES),
                 scale=self.scale,
             )
 
