@@ -328,7 +328,7 @@ def test_rows_that_are_not_utf8(
     bad.write_bytes(good.read_bytes() + "좋아요\tpositive\n".encode("cp949") * 12)
     few = ("training.steps=1", f"data.train={json.dumps(str(bad))}", "vocabulary.size=66")
     refused = call(capsys, "train", review_recipe, *few, "--out", tmp_path / "run")
-    found = re.search(r"or skip them with (\S+):", refused.err)
+    found = re.search(r"in line 62; .*or skip them with (\S+)", refused.err)
     assert found, refused.err
     assert refused.err.count("iconv -f cp949 -t utf-8") == 1  # not for each row
     done = call(capsys, "train", review_recipe, *few, found[1], "--out", tmp_path / "run")

@@ -456,6 +456,7 @@ def test_errors_in_a_table(korean: None, tmp_path: Path, capsys: Capture) -> Non
 def test_a_message_of_others_is_translated(korean: None) -> None:
     assert localize("No such option: --lsat") == "없는 옵션입니다: --lsat"
     assert localize("unknown to the catalogue") == "unknown to the catalogue"
+    assert localize("Invalid value (at line 3, column 9)") == "3행 9열: 값이 잘못되었습니다"
     hostile = "No such option: " * 1000
     start = time.process_time()
     localize(hostile)

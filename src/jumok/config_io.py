@@ -61,7 +61,7 @@ def read_toml(path: Path) -> ConfigDict:
             "config.not_toml",
             "{path}: not TOML: {error}; correct that line",
             path=path,
-            error=error,
+            error=str(error),
         ) from error
 
 

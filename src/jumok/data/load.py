@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from jumok.data.config import DataConfig, find_corpus
 from jumok.data.corpora.corpus import Corpus, RowRange
 from jumok.data.corpora.paths import corpus_file
-from jumok.data.files.label_sets import SEPARATOR, split_labels
-from jumok.data.files.labels import combined_label, join_names
+from jumok.data.files.labels import SEPARATOR, combined_label, join_names, split_labels
 from jumok.data.files.lines import suffix
 from jumok.data.files.rows import BadRows
 from jumok.data.files.tables import FORMATS, combined_checksum

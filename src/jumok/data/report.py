@@ -8,8 +8,7 @@ import numpy as np
 
 from jumok.data.config import DataConfig
 from jumok.data.contamination import Contamination, contamination, row_hash
-from jumok.data.files.label_sets import SEPARATOR
-from jumok.data.files.labels import counted_labels, join_names, similar_labels
+from jumok.data.files.labels import SEPARATOR, counted_labels, join_names, similar_labels
 from jumok.data.files.lines import encoding_of
 from jumok.data.splits import Splits
 from jumok.data.stratified_split import inputs_of, ranks

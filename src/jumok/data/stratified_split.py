@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from jumok.data.files.label_sets import split_labels
+from jumok.data.files.labels import split_labels
 from jumok.data.table import Table
 from jumok.unicode_forms import normalize
 

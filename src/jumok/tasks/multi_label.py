@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from jumok.data.files.label_sets import SEPARATOR, join_labels, split_labels
+from jumok.data.files.labels import SEPARATOR, join_labels, split_labels
 from jumok.data.splits import Splits
 from jumok.data.table import Table
 from jumok.decoding.finite import check_logits

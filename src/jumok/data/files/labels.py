@@ -4,8 +4,9 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from jumok.data.files.label_sets import split_labels
 from jumok.unicode_forms import normalize
+
+SEPARATOR = "|"  # of the labels in a cell: a text may have several labels, or none
 
 _WHOLE = re.compile(r"(-?\d+)\.0+")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -117,3 +118,22 @@ def counted_labels(cells: Iterable[str], column: str) -> Mapping[str, int]:
 
 def _parts(label: str) -> list[str]:
     return [part for part in map(str.strip, _OTHER_SEPARATORS.split(label)) if part]
+
+
+def split_labels(cell: str) -> list[str]:
+    """The distinct labels of a cell in order, without white space around them.
+
+    >>> split_labels("연기 | 음악|연기"), split_labels(" ")
+    (['연기', '음악'], [])
+    """
+    parts = (part.strip() for part in cell.split(SEPARATOR))
+    return list(dict.fromkeys(part for part in parts if part))
+
+
+def join_labels(labels: Iterable[str]) -> str:
+    """The cell of labels.
+
+    >>> join_labels(["연기", "음악"])
+    '연기|음악'
+    """
+    return SEPARATOR.join(labels)

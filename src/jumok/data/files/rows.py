@@ -62,6 +62,17 @@ class BadRows:
         if self.count:
             n = self.count
             or_skip = Message("file.or_skip", ", or skip them with {setting}", setting=skip_with)
+            if n > 1 and self.seem_cp949:  # their bytes tell nothing more
+                raise DataError(
+                    "file.rows_seem_cp949",
+                    "{path} must be UTF-8, got {n:,} rows that seem to be cp949, the first of "
+                    "them in line {line}; {advice}{skip}",
+                    path=self.files[self.first[0].file],
+                    n=n,
+                    line=self.first[0].line,
+                    advice=convert_advice(),
+                    skip=or_skip if skip_with else "",
+                )
             raise DataError(
                 "file.bad_rows",
                 "{rows} cannot be used; correct them{skip}:\n{listed}",

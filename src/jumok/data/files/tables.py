@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from jumok.data.arrow_cache import cache_folder, cached_table, write_table
 from jumok.data.files.formats import READERS, Format, json_rows, jsonl_rows, parallel_rows
-from jumok.data.files.label_sets import SEPARATOR, join_labels, split_labels
-from jumok.data.files.labels import is_number, join_names, label_text
+from jumok.data.files.labels import (
+    SEPARATOR,
+    is_number,
+    join_labels,
+    join_names,
+    label_text,
+    split_labels,
+)
 from jumok.data.files.lines import (
     MAX_LINE_BYTES,
     Content,
