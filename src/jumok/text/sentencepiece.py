@@ -547,6 +547,8 @@ def _train(lines: Iterable[str], model: io.BytesIO, config: VocabularyConfig) ->
         vocab_size=config.size,
         character_coverage=config.character_coverage,
         byte_fallback=config.byte_fallback,
+        # Pieces of one character are those that there are: size is a limit then, as for "char".
+        hard_vocab_limit=config.max_piece_length > 1,
         split_digits=config.split_digits,
         max_sentencepiece_length=config.max_piece_length,
         required_chars=config.required_characters,

@@ -23,6 +23,7 @@ from itertools import islice
 from random import Random
 from typing import NamedTuple
 
+from jumok.data.numbers.carriers import hand_written, with_numbers, without_numbers
 from jumok.data.numbers.expressions import (
     Expression,
     counter,
@@ -51,6 +52,10 @@ _WEIGHTS = {  # how often each kind is drawn: more where there is more to learn
     "ordinal": 2,
     "pair": 4,
 }
+
+
+_TEMPLATES = 0.2  # parts of train, dev and test
+_WITH_NUMBERS = 0.35
 
 
 class Sentence(NamedTuple):
@@ -119,7 +124,32 @@ def generate(split: str, n: int, seed: int = 0) -> list[tuple[str, str]]:
     공책에 천오백칠을 적어 주세요 -> 공책에 1,507을 적어 주세요
     예약을 밤 열두 시 사십팔 분으로 바꿨습니다 -> 예약을 밤 12시 48분으로 바꿨습니다
     """
-    return [(sentence.spoken, sentence.written) for sentence in islice(sentences(split, seed), n)]
+    return list(islice(_pairs(split, seed), n))
+
+
+def _pairs(split: str, seed: int) -> Iterator[tuple[str, str]]:
+    """The endless pairs of a split: sentences of the grammar and real ones, half to be copied."""
+    if split == "test_sentences":
+        yield from hand_written()
+        return
+    templates = ((s.spoken, s.written) for s in sentences(split, seed))
+    if split == "test_patterns":
+        yield from templates
+        return
+    random = Random(f"jumok numbers {split} pairs {seed}")
+    drawn: set[str] = set()
+    while True:
+        form = random.random()
+        if form < _TEMPLATES:
+            pair = next(templates)
+        elif form < _TEMPLATES + _WITH_NUMBERS:
+            pair = with_numbers(random, split)
+        else:
+            text = without_numbers(random, split)
+            pair = text, text
+        if split == "train" or pair[0] not in drawn:
+            drawn.add(pair[0])
+            yield pair
 
 
 def sentences(split: str, seed: int = 0) -> Iterator[Sentence]:

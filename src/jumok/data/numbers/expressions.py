@@ -1,7 +1,7 @@
 """Number expressions of each kind: value, spoken form and written form.
 
 A function named after its kind returns the expression of a value; `draw` returns a random one.
-Thousands are separated by commas except in years and phone numbers.
+Thousands are separated by commas except in years, phone numbers and numbers that name something.
 """
 
 from calendar import monthrange
@@ -18,6 +18,7 @@ from jumok.data.numbers.number_words import (
 )
 
 _ABBREVIATIONS = {"킬로미터": "km", "킬로그램": "kg", "센티미터": "cm", "퍼센트": "%"}
+_NAMING_UNITS = ("년", "호", "번", "동", "번지")  # no commas: 1203호
 _HOURS = {  # the hours a part of the day may name; "" is a time without one
     "": range(1, 13),
     "새벽": range(1, 6),
@@ -81,8 +82,11 @@ def unit(number: int, name: str) -> Expression:
 
     >>> unit(42, "킬로미터")
     Expression(kind='unit', value='42', spoken='사십이 킬로미터', written='42km')
+    >>> unit(1_203, "호").written, unit(1_203, "회").written
+    ('1203호', '1,203회')
     """
-    written = f"{number:,}{_ABBREVIATIONS.get(name, name)}"
+    digits = str(number) if name in _NAMING_UNITS else f"{number:,}"
+    written = digits + _ABBREVIATIONS.get(name, name)
     return Expression("unit", str(number), f"{sino_korean(number)} {name}", written)
 
 
@@ -180,7 +184,7 @@ def draw(random: Random, kind: str, detail: str = "") -> Expression:
     return _DRAWS[kind](random, detail)
 
 
-def _number(random: Random, low: int, high: int) -> int:
+def draw_number(random: Random, low: int, high: int) -> int:
     """A number of low ... high: its length is drawn first; zeros are more frequent."""
     while True:
         length = random.randint(len(str(low)), len(str(high)))
@@ -192,22 +196,22 @@ def _number(random: Random, low: int, high: int) -> int:
 
 
 def _draw_cardinal(random: Random, _: str) -> Expression:
-    return cardinal(_number(random, 1, 99_999_999))
+    return cardinal(draw_number(random, 1, 99_999_999))
 
 
 def _draw_counter(random: Random, detail: str) -> Expression:
     limit = _NATIVE_LIMITS.get(detail, 999)
     few = limit < 100 or random.random() < 0.9
-    return counter(random.randint(1, 99) if few else _number(random, 100, limit), detail)
+    return counter(random.randint(1, 99) if few else draw_number(random, 100, limit), detail)
 
 
 def _draw_unit(random: Random, detail: str) -> Expression:
-    return unit(_number(random, *_SINO_RANGES[detail]), detail)
+    return unit(draw_number(random, *_SINO_RANGES[detail]), detail)
 
 
 def _draw_price(random: Random, _: str) -> Expression:
     step = random.choice((10, 100, 100, 1_000, 1_000, 10_000))
-    return price(step * _number(random, 1, 999))
+    return price(step * draw_number(random, 1, 999))
 
 
 def _draw_decimal(random: Random, detail: str) -> Expression:
@@ -220,7 +224,7 @@ def _draw_decimal(random: Random, detail: str) -> Expression:
 
 
 def _draw_ordinal(random: Random, detail: str) -> Expression:
-    return ordinal(_number(random, 1, 99 if detail == "번째" else 300), detail)
+    return ordinal(draw_number(random, 1, 99 if detail == "번째" else 300), detail)
 
 
 def _draw_date(random: Random, detail: str) -> Expression:

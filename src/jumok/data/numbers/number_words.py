@@ -1,6 +1,6 @@
 """Numbers in Korean words.
 
-Spaces follow the Hangul orthography: after 만 (article 44: "삼십오만 육천칠백") and before a unit
+Spaces follow the Hangul orthography: after 만 and 억 (article 44: "삼십오만 육천칠백") and before a unit
 (article 43: "세 개", "만 오천 원"). The name of a month is one word (십일월). A leading one is
 omitted before 십, 백, 천 and 만.
 """
@@ -16,15 +16,18 @@ _RIEUL = 8  # the index of the final ㄹ
 
 
 def sino_korean(number: int) -> str:
-    """The Sino-Korean reading of 0 ... 99,999,999.
+    """The Sino-Korean reading of 0 ... 999,999,999,999.
 
     >>> sino_korean(356_700), sino_korean(15_000), sino_korean(10_010_000), sino_korean(0)
     ('삼십오만 육천칠백', '만 오천', '천일만', '영')
+    >>> sino_korean(120_000_000)
+    '일억 이천만'
     """
     if number == 0:
         return DIGITS[0]
-    ten_thousands, rest = divmod(number, 10_000)
-    groups = []
+    hundred_millions, rest = divmod(number, 100_000_000)
+    ten_thousands, rest = divmod(rest, 10_000)
+    groups = [_group(hundred_millions) + "억"] if hundred_millions else []
     if ten_thousands:
         groups.append(("" if ten_thousands == 1 else _group(ten_thousands)) + "만")
     if rest:
@@ -83,16 +86,22 @@ def digit_by_digit(digits: str, zero: str = "영") -> str:
 
 
 def josa(word: str, pair: str) -> str:
-    """The form of a particle (josa) that agrees with the final sound of a Hangul word.
+    """The form of a particle (josa) or ending that agrees with the final sound of a Hangul word.
 
-    `pair` is the dictionary form; 로 also follows ㄹ.
+    `pair` is the dictionary form of a particle, the form of an ending after a consonant with that
+    after a vowel in parentheses, or a form that never changes; 로 also follows ㄹ.
 
-    >>> josa("만 오천 원", "을(를)"), josa("퍼센트", "을(를)")
-    ('을', '를')
+    >>> josa("만 오천 원", "을(를)"), josa("퍼센트", "을(를)"), josa("세 시", "이에요(예요)")
+    ('을', '를', '예요')
     >>> josa("칠", "(으)로"), josa("육", "(으)로"), josa("이", "(으)로")
     ('로', '으로', '로')
     """
-    final = (ord(word[-1]) - _FIRST_SYLLABLE) % _FINALS
     if pair == "(으)로":
-        return "으로" if final not in (0, _RIEUL) else "로"
-    return pair[0] if final else pair[2]
+        return "으로" if _final(word) not in (0, _RIEUL) else "로"
+    after_consonant, _, after_vowel = pair.rstrip(")").partition("(")
+    return after_consonant if _final(word) or not after_vowel else after_vowel
+
+
+def _final(word: str) -> int:
+    """The index of the final consonant of the last syllable, 0 for none."""
+    return (ord(word[-1]) - _FIRST_SYLLABLE) % _FINALS

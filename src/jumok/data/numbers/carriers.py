@@ -1,0 +1,119 @@
+"""Real sentences: with number phrases between their words, or as they are, to be copied.
+
+No sentence of `carriers.txt.xz` mentions a number in words; docs/data.md has sources and licences.
+A hash of each decides whether it belongs to train, dev or test.
+"""
+
+import lzma
+from functools import cache
+from hashlib import sha256
+from importlib import resources
+from random import Random
+
+from jumok.data.numbers.phrases import ODD_WORDS, STAYING, number_phrase
+
+_N_PARTS = 20  # one in 20 to dev, one to test, the rest to train
+_MOST_CHARACTERS = 160  # of sentences that are put together
+_FIRST_SYLLABLE, _N_SYLLABLES = 0xAC00, 11_172
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_AFTER_DIGITS = "원 개 년 위 회 점 명 월 시 일 세 만 % kg 억원 천명 -3 /10".split()
+_ENDS = ("", "", ".", ".", "!", "?", " ㅋㅋ", "~", "..", ",")
+_NUMBER_SYLLABLES = set("영공일이삼사오육칠팔구십백천만억")
+
+
+@cache
+def carriers(split: str) -> tuple[str, ...]:
+    """The sentences of train, dev or test."""
+    data = resources.files("jumok.data.numbers").joinpath("carriers.txt.xz").read_bytes()
+    lines = lzma.decompress(data).decode().splitlines()
+    return tuple(line for line in lines if _split(line) == split)
+
+
+def _split(line: str) -> str:
+    part = sha256(line.encode()).digest()[0] % _N_PARTS
+    return {0: "dev", 1: "test"}.get(part, "train")
+
+
+def hand_written() -> list[tuple[str, str]]:
+    """The split "test_sentences": 100 sentences with numbers and 100 without, from no generator.
+
+    >>> hand_written()[-1][0]
+    '줄거리는 뻔한데 배우들 덕분에 끝까지 봤네요 ㅎㅎ'
+    """
+    text = resources.files("jumok.data.numbers").joinpath("sentences.tsv").read_text("utf-8")
+    rows = (line.split("\t") for line in text.splitlines()[1:])
+    return [(source, target) for source, target in rows]
+
+
+def with_numbers(random: Random, split: str) -> tuple[str, str]:
+    """A sentence with one or two number phrases, spoken and written."""
+    words = _words(random, split)
+    if random.random() < 0.1:
+        words.insert(random.randint(0, len(words)), _odd_word(random))
+    gaps = [
+        gap
+        for gap in range(len(words) + 1)
+        # "이 십 분" has two readings, and 시 before 반 has another one
+        if not (gap and set(words[gap - 1]) <= _NUMBER_SYLLABLES)
+        and not (gap < len(words) and words[gap].startswith("반"))
+    ] or [len(words)]
+    if random.random() < 0.2:
+        gaps = gaps[-1:]
+    chosen = set(random.sample(gaps, min(random.choice((1, 1, 1, 2)), len(gaps))))
+    spoken, written = [], []
+    for gap in range(len(words) + 1):
+        if gap in chosen:
+            last = gap == len(words)
+            phrase = number_phrase(random, split, last=last)
+            mark = random.choice(_ENDS) if last else "," if random.random() < 0.05 else ""
+            spoken.append(phrase[0] + mark)
+            written.append(phrase[1] + mark)
+        spoken += words[gap : gap + 1]
+        written += words[gap : gap + 1]
+    return " ".join(spoken), " ".join(written)
+
+
+def without_numbers(random: Random, split: str) -> str:
+    """A sentence to copy: as it is, with phrases that stay, with odd words, or several."""
+    form = random.random()
+    if form < 0.55:
+        return random.choice(carriers(split))
+    if form < 0.63:
+        text = random.choice(carriers(split))
+        while len(text) < _MOST_CHARACTERS and random.random() < 0.8:
+            text += " " + random.choice(carriers(split))
+        return text[:_MOST_CHARACTERS].rstrip()
+    words = _words(random, split)
+    if form < 0.85:
+        words.insert(random.randint(0, len(words)), random.choice(STAYING))
+    for _ in range(random.randint(1, 3) if form > 0.85 else random.randint(0, 1)):
+        words.insert(random.randint(0, len(words)), _odd_word(random))
+    return " ".join(words)
+
+
+def _words(random: Random, split: str) -> list[str]:
+    """The words of a short sentence, or some in a row."""
+    words = random.choice(carriers(split)).split(" ")
+    if random.random() < 0.5:
+        start = random.randint(0, max(0, len(words) - 2))
+        words = words[start : start + random.randint(1, 6)]
+    while sum(map(len, words)) > 60 and len(words) > 1:
+        words = words[: len(words) // 2]
+    return words
+
+
+def _odd_word(random: Random) -> str:
+    """Latin, digits, rare syllables, repeated characters, symbols."""
+    form = random.random()
+    if form < 0.35:
+        return random.choice(ODD_WORDS)
+    if form < 0.55:
+        syllables = (random.randrange(_N_SYLLABLES) for _ in range(random.randint(1, 5)))
+        return "".join(chr(_FIRST_SYLLABLE + syllable) for syllable in syllables)
+    if form < 0.7:
+        return random.choice("ㅋㅎㅠㅜ!.?~;") * random.randint(2, 12)
+    if form < 0.85:
+        word = "".join(random.choice(_LETTERS) for _ in range(random.randint(1, 8)))
+        return random.choice((word, word.capitalize(), word.upper()))
+    number = str(random.randint(0, 10 ** random.randint(1, 5)))
+    return number + random.choice(("", "", *_AFTER_DIGITS))
