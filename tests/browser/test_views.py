@@ -12,7 +12,15 @@ from tests.browser.conftest import Serve, Windows
 from tests.interpret.hf_trace.test_trace import IDS, model_of
 from tests.interpret.random_models import loaded_of, texts_of
 
-POSITIONS = ("sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "none")
+POSITIONS = (
+    "sinusoidal",
+    "sinusoidal_halves",
+    "learned",
+    "rotary",
+    "sinusoidal_rotary",
+    "relative",
+    "none",
+)
 
 
 def traced(folder: Path, kind: str, positions: str = "sinusoidal", **trace_options: object) -> Path:

@@ -22,7 +22,15 @@ from tests.nn.strategies import sequence_mask
 PAD, BOS, EOS, V = 0, 2, 3, 12
 
 KINDS = {"encoder_decoder": 8, "language_model": 10}  # seeds that generate many lengths
-POSITIONS = ("sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "none")
+POSITIONS = (
+    "sinusoidal",
+    "sinusoidal_halves",
+    "learned",
+    "rotary",
+    "sinusoidal_rotary",
+    "relative",
+    "none",
+)
 SIDES = ("left", "right", "both")
 Model = EncoderDecoder | LanguageModel
 Side = Literal["left", "right", "both"]

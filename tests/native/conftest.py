@@ -24,7 +24,15 @@ KINDS = {
         "n_decoder_layers": 1,
     },
 }
-POSITIONS = ("sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "none")
+POSITIONS = (
+    "sinusoidal",
+    "sinusoidal_halves",
+    "learned",
+    "rotary",
+    "sinusoidal_rotary",
+    "relative",
+    "none",
+)
 
 
 NOTES = {"ffn_projection": "conv1d", "fused_qkv": True, "position_offset": 1}  # same weights

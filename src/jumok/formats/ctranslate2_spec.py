@@ -92,6 +92,8 @@ def unsupported_reason(model: nn.Module) -> Message | None:
         embedding = backbone.embedding
         if type(embedding.positions) not in (LearnedPositions, SinusoidalPositions, type(None)):
             return _not_written("positions of an extension", name)
+        if embedding.positions is not None and backbone.stack.rotary is not None:
+            return _not_written("positions that are added and rotate", name)
         if not isinstance(embedding.projection, nn.Identity):
             return Message(
                 "export.ctranslate2_projection",

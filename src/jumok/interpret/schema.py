@@ -20,7 +20,14 @@ BlockName: TypeAlias = Literal["encoder", "decoder", "cross"]
 Side: TypeAlias = Literal["source", "target"]
 ModelKind: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
 Positions: TypeAlias = Literal[
-    "sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "none", "unknown"
+    "sinusoidal",
+    "sinusoidal_halves",
+    "learned",
+    "rotary",
+    "sinusoidal_rotary",
+    "relative",
+    "none",
+    "unknown",
 ]
 Norm: TypeAlias = Literal["layer", "rms", "rms_offset", "unknown"]
 Implementation: TypeAlias = Literal["jumok", "transformers"]

@@ -28,6 +28,7 @@ OWN_POSITIONS = {
     "sinusoidal_halves": (True, False),
     "learned": (True, False),
     "rotary": (False, True),
+    "sinusoidal_rotary": (True, True),
     "relative": (False, False),
     "none": (False, False),
 }
@@ -53,8 +54,8 @@ sinusoidal?
     n_layers                layers of the encoder, or of a decoder alone
     n_decoder_layers        of the decoder of an encoder-decoder; None: n_layers
     positions               "sinusoidal" (3.5), "sinusoidal_halves" (Marian), "learned" (BERT),
-                            "rotary" (RoFormer), "relative" (T5), "none", or a name in the
-                            registry "jumok.positions"
+                            "rotary" (RoFormer), "sinusoidal_rotary" (both), "relative" (T5),
+                            "none", or a name in the registry "jumok.positions"
     max_length              tokens of a text at most
     position_offset         row of position 0 in the table: 2 in RoBERTa and BART; 1 counts from 1.
                             Padding has the row before it
@@ -90,7 +91,7 @@ sinusoidal?
     def __post_init__(self) -> None:
         super().__post_init__()
         has_table, rotates = _places(self.positions)
-        sinusoidal = self.positions in ("sinusoidal", "sinusoidal_halves")
+        sinusoidal = self.positions.startswith("sinusoidal")
         if self.max_length > MAX_TABLE_POSITIONS and sinusoidal:
             raise ConfigError(
                 "model.max_length_of_sinusoids",

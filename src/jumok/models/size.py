@@ -19,7 +19,7 @@ def min_parameter_count(config: TransformerConfig) -> int:
     heads = 2 * config.n_heads + 2 * (config.n_kv_heads or config.n_heads)  # q and output, k and v
     layer = heads * d_head * config.d_model + 2 * config.d_model * config.d_ff
     n_layers = config.n_layers + (config.n_decoder_layers or 0)
-    absolute = config.positions in ("learned", "sinusoidal", "sinusoidal_halves")
+    absolute = config.positions == "learned" or config.positions.startswith("sinusoidal")
     positions = config.max_length if absolute else 0  # of an extension: not known
     buckets = (
         config.relative_attention_num_buckets * config.n_heads

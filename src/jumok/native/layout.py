@@ -109,7 +109,15 @@ def unsupported_encoder(config: TransformerConfig) -> Message | None:
     return None
 
 
-_POSITIONS = ("sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "none")
+_POSITIONS = (
+    "sinusoidal",
+    "sinusoidal_halves",
+    "learned",
+    "rotary",
+    "sinusoidal_rotary",
+    "relative",
+    "none",
+)
 
 
 def layer_linears(
@@ -178,11 +186,11 @@ def position_tables(
     if kind == "learned":
         table = arrays[f"{prefix}embedding.positions.weight"]
         yield "encoder.positions", to_float32(table[first : first + n])
-    elif kind in ("sinusoidal", "sinusoidal_halves"):
+    elif kind in ("sinusoidal", "sinusoidal_halves", "sinusoidal_rotary"):
         halves = kind == "sinusoidal_halves"
         table = sinusoids(first + n, config.embedding_dim, halves=halves)
         yield "encoder.positions", table[first:]
-    elif kind == "rotary":
+    if kind in ("rotary", "sinusoidal_rotary"):
         cosine, sine = rotary_tables(n, config.d_head or config.d_model // config.n_heads)
         yield "encoder.cosine", cosine
         yield "encoder.sine", sine

@@ -57,6 +57,7 @@ POSITIONS = Registry[type[PositionEncoding]](
         "sinusoidal_halves": "jumok.nn.positions:SinusoidalHalves",
         "learned": "jumok.nn.positions:Learned",
         "rotary": "jumok.nn.positions:Rotary",
+        "sinusoidal_rotary": "jumok.nn.positions:SinusoidalRotary",
         "relative": "jumok.nn.positions:Relative",
         "none": "jumok.nn.positions:PositionEncoding",
     },
@@ -271,6 +272,14 @@ class Rotary(PositionEncoding):
     def rotation(self, d_head: int, config: RopeConfig) -> nn.Module:
         """The rotation with this base and scaling."""
         return RotaryPositions(d_head, config)
+
+
+class SinusoidalRotary(Sinusoidal, Rotary):
+    """Sines and cosines in turns, and rotated queries and keys.
+
+    Cross-attention, which is never rotated, finds a place by its number; self-attention finds
+    neighbours by their distance. Copying needs both (docs/LOG.md).
+    """
 
 
 class Relative(PositionEncoding):

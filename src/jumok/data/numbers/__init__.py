@@ -13,9 +13,13 @@
 | ordinal  | 올해가 제이십삼 회 대회입니다         | 올해가 제23회 대회입니다       |
 | pair     | 사과 세 개에 이천 원입니다            | 사과 3개에 2,000원입니다       |
 
-The functions of `expressions` give the numbers of each kind. The splits are "train", "dev" and
-"test" (numbers never seen in training) and "test_patterns" (sentence patterns never seen in
-training); see `splits`.
+The functions of `expressions` give the numbers of each kind; docs/numbers.md has all rules. A fifth
+of the pairs are sentences of a grammar (`templates`), the others real ones (`carriers`): a third
+with number phrases between their words (`phrases`), nearly half of all to be copied.
+
+The splits are "train", "dev" and "test" (numbers and real sentences never seen in training),
+"test_patterns" (patterns of the grammar never seen in training; see `splits`) and "test_sentences",
+200 hand-written sentences.
 """
 
 from collections.abc import Iterator
@@ -54,6 +58,7 @@ _WEIGHTS = {  # how often each kind is drawn: more where there is more to learn
 }
 
 
+HAND_WRITTEN = "test_sentences"
 _TEMPLATES = 0.2  # parts of train, dev and test
 _WITH_NUMBERS = 0.35
 
@@ -118,20 +123,28 @@ def generate(split: str, n: int, seed: int = 0) -> list[tuple[str, str]]:
 
     Outside train all pairs are distinct. Raises InputError for an unknown split.
 
-    >>> for spoken, written in generate("train", 3, seed=1):
+    >>> for spoken, written in generate("train", 3, seed=7):
     ...     print(spoken, "->", written)
-    물 쉰두 병을 샀어요 -> 물 52병을 샀어요
-    공책에 천오백칠을 적어 주세요 -> 공책에 1,507을 적어 주세요
-    예약을 밤 열두 시 사십팔 분으로 바꿨습니다 -> 예약을 밤 12시 48분으로 바꿨습니다
+    공사는 이월 이십일 일에 시작합니다 -> 공사는 2월 21일에 시작합니다
+    영화표는 칠백 원이 넘습니다 -> 영화표는 700원이 넘습니다
+    할머니는 이천일 년 팔월 사 일에 태어났어요 -> 할머니는 2001년 8월 4일에 태어났어요
     """
     return list(islice(_pairs(split, seed), n))
 
 
 def _pairs(split: str, seed: int) -> Iterator[tuple[str, str]]:
-    """The endless pairs of a split: sentences of the grammar and real ones, half to be copied."""
-    if split == "test_sentences":
+    """The pairs of a split: sentences of the grammar and real ones, nearly half to be copied."""
+    if split == HAND_WRITTEN:
         yield from hand_written()
         return
+    if split not in SPLITS:
+        splits = (*SPLITS, HAND_WRITTEN)
+        raise DataError(
+            "data.unknown_split",
+            "split must be one of {splits}, got {split!r}",
+            splits=", ".join(splits),
+            split=split,
+        )
     templates = ((s.spoken, s.written) for s in sentences(split, seed))
     if split == "test_patterns":
         yield from templates
@@ -147,25 +160,20 @@ def _pairs(split: str, seed: int) -> Iterator[tuple[str, str]]:
         else:
             text = without_numbers(random, split)
             pair = text, text
-        if split == "train" or pair[0] not in drawn:
+        if split == "train":
+            yield pair
+        elif pair[0] not in drawn:
             drawn.add(pair[0])
             yield pair
 
 
 def sentences(split: str, seed: int = 0) -> Iterator[Sentence]:
-    """The endless sentences of a split with a seed, with their templates and expressions.
+    """The endless sentences of the grammar in a split, with their templates and expressions.
 
     >>> sentence = next(sentences("test", seed=1))
     >>> sentence.template.text, [expression.value for expression in sentence.expressions]
     ('금리는 {decimal:퍼센트}까지 내렸어요', ['88.58'])
     """
-    if split not in SPLITS:
-        raise DataError(
-            "data.unknown_split",
-            "split must be one of {splits}, got {split!r}",
-            splits=", ".join(SPLITS),
-            split=split,
-        )
     templates, numbers = SPLITS[split].templates, SPLITS[split].numbers
     random = Random(f"jumok numbers {split} {seed}")
     kinds = [kind for kind, weight in _WEIGHTS.items() for _ in range(weight)]

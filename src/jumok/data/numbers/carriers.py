@@ -10,13 +10,19 @@ from hashlib import sha256
 from importlib import resources
 from random import Random
 
-from jumok.data.numbers.phrases import ODD_WORDS, STAYING, number_phrase
+from jumok.data.numbers.mentions import may_mention_number
+from jumok.data.numbers.phrases import LISTS, STAYING, number_phrase
 
 _N_PARTS = 20  # one in 20 to dev, one to test, the rest to train
 _MOST_CHARACTERS = 160  # of sentences that are put together
-_FIRST_SYLLABLE, _N_SYLLABLES = 0xAC00, 11_172
+_RARE = (  # the first and last code point of Hangul syllables, Hanja, emoji, symbols, jamo
+    *[(0xAC00, 0xD7A3)] * 4,
+    *[(0x4E00, 0x9FFF)] * 3,
+    (0x1F300, 0x1F64F),
+    (0x2190, 0x26FF),
+    (0x3131, 0x3163),
+)
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
-_AFTER_DIGITS = "원 개 년 위 회 점 명 월 시 일 세 만 % kg 억원 천명 -3 /10".split()
 _ENDS = ("", "", ".", ".", "!", "?", " ㅋㅋ", "~", "..", ",")
 _NUMBER_SYLLABLES = set("영공일이삼사오육칠팔구십백천만억")
 
@@ -88,6 +94,11 @@ def without_numbers(random: Random, split: str) -> str:
         words.insert(random.randint(0, len(words)), random.choice(STAYING))
     for _ in range(random.randint(1, 3) if form > 0.85 else random.randint(0, 1)):
         words.insert(random.randint(0, len(words)), _odd_word(random))
+    if random.random() < 0.4:
+        place = random.randint(0, len(words))
+        with_numeral = [*words[:place], random.choice(LISTS["numerals"]), *words[place:]]
+        if not may_mention_number(" ".join([*with_numeral, ""])):
+            return " ".join(with_numeral)
     return " ".join(words)
 
 
@@ -105,15 +116,17 @@ def _words(random: Random, split: str) -> list[str]:
 def _odd_word(random: Random) -> str:
     """Latin, digits, rare syllables, repeated characters, symbols."""
     form = random.random()
-    if form < 0.35:
-        return random.choice(ODD_WORDS)
-    if form < 0.55:
-        syllables = (random.randrange(_N_SYLLABLES) for _ in range(random.randint(1, 5)))
-        return "".join(chr(_FIRST_SYLLABLE + syllable) for syllable in syllables)
+    if form < 0.25:
+        return random.choice(LISTS["odd_words"])
+    if form < 0.6:
+        first, last = random.choice(_RARE)
+        return "".join(chr(random.randint(first, last)) for _ in range(random.randint(1, 4)))
     if form < 0.7:
-        return random.choice("ㅋㅎㅠㅜ!.?~;") * random.randint(2, 12)
-    if form < 0.85:
+        return random.choice("ㅋㅎㅠㅜ!.?~;ab") * random.randint(2, 12)
+    if form < 0.8:
         word = "".join(random.choice(_LETTERS) for _ in range(random.randint(1, 8)))
         return random.choice((word, word.capitalize(), word.upper()))
     number = str(random.randint(0, 10 ** random.randint(1, 5)))
-    return number + random.choice(("", "", *_AFTER_DIGITS))
+    if random.random() < 0.3:  # 1천200명, 5천만원: digits and words together stay
+        number = number[:2] + random.choice(("천", "만", "억", "천만", "조")) + number[2:]
+    return number + random.choice(("", "", *LISTS["after_digits"]))

@@ -1,8 +1,8 @@
 """Numbers in Korean words.
 
-Spaces follow the Hangul orthography: after 만 and 억 (article 44: "삼십오만 육천칠백") and before a unit
-(article 43: "세 개", "만 오천 원"). The name of a month is one word (십일월). A leading one is
-omitted before 십, 백, 천 and 만.
+Spaces follow the Hangul orthography: after 만 and 억 (article 44: "삼십오만 육천칠백") and before
+a unit (article 43: "세 개", "만 오천 원"). The name of a month is one word (십일월). A leading one
+is omitted before 십, 백, 천 and 만.
 """
 
 DIGITS = "영일이삼사오육칠팔구"

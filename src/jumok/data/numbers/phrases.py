@@ -26,8 +26,7 @@ from jumok.data.numbers.number_words import counter_number, josa, sino_korean
 from jumok.data.numbers.splits import number_split
 
 _DIGITS_AND_PLACES = "일이삼사오육칠팔구십백천만"
-_ONE_SYLLABLE = "삼오육칠팔십백천만"  # in one word with its unit: 삼층; 이분 and 사원 are other words
-_UNITS_OF_ONE_SYLLABLE = tuple("층 개월 퍼센트 프로 년 킬로미터 킬로 학년 인분 원 명 분 초".split())
+_ONE_SYLLABLE = "삼오육칠팔십백천만"  # in one word with its unit
 _READ_OTHERWISE = ("점", "일", "분", "년", "도", "대")  # after 일 and 이: 이 점, "this point"
 
 
@@ -44,18 +43,13 @@ _UNITS = [
     (name, *map(int, ends.split("-"))) for ends, names in _TABLE["units"].items()
     for name in names.split()
 ]  # fmt: skip
-_TAILS = {
+_TAILS: dict[str, list[str]] = {
     name: [tail.replace("_", " ") for tail in tails.split()]
     for name, tails in _TABLE["particles"].items()
 }
 
-STAYING: tuple[str, ...] = tuple(
-    phrase
-    for name, phrases in _TABLE["staying"].items()
-    for phrase in phrases.split("|")
-    if name != "odd"
-)
-ODD_WORDS: tuple[str, ...] = tuple(_TABLE["staying"]["odd"].split("|"))
+STAYING = [phrase for phrases in _TABLE["staying"].values() for phrase in phrases.split("|")]
+LISTS: dict[str, list[str]] = {name: words.split() for name, words in _TABLE["lists"].items()}
 
 
 def number_phrase(random: Random, split: str, *, last: bool) -> tuple[str, str]:
@@ -63,8 +57,8 @@ def number_phrase(random: Random, split: str, *, last: bool) -> tuple[str, str]:
 
     Its number is of the split.
 
-    >>> number_phrase(Random(1), "train", last=True)
-    ('십이월 이십이 일이에요', '12월 22일이에요')
+    >>> number_phrase(Random(2), "train", last=True)
+    ('세 시간 남았어요', '3시간 남았어요')
     """
     while True:
         expression = _DRAWS[random.choice(_KINDS)](random)
@@ -103,7 +97,7 @@ def _joined(random: Random, expression: Expression, number: str, name: str) -> E
     if random.random() > 0.3 or number == "한" or name == "일" or (number, name) == ("세", "대"):
         return expression
     alone = len(number) == 1 and number in _DIGITS_AND_PLACES
-    if alone and not (number in _ONE_SYLLABLE and name in _UNITS_OF_ONE_SYLLABLE):
+    if alone and not (number in _ONE_SYLLABLE and name in LISTS["after_one_syllable"]):
         return expression
     return expression._replace(spoken=expression.spoken.replace(f" {name}", name))
 
@@ -126,7 +120,9 @@ def _unit(random: Random) -> Expression:
 
 def _price(random: Random) -> Expression:
     step = 10 ** random.choice((1, 2, 3, 3, 4, 4, 5, 6, 7))
-    number = step * (random.randint(1, 99) if random.random() < 0.5 else draw_number(random, 1, 999))
+    number = step * (
+        random.randint(1, 99) if random.random() < 0.5 else draw_number(random, 1, 999)
+    )
     return _joined(random, price(number), sino_korean(number).split(" ")[-1], "원")
 
 
@@ -153,8 +149,10 @@ def _date(random: Random) -> Expression:
 
 
 def _decimal(random: Random) -> Expression:
-    name = random.choice(_DECIMAL_UNITS)
-    zeros_first = "".join(str(random.randint(0, 9)) for _ in range(random.choice((0, 0, 0, 1, 1, 2))))
+    name = random.choice(LISTS["decimals"])
+    zeros_first = "".join(
+        str(random.randint(0, 9)) for _ in range(random.choice((0, 0, 0, 1, 1, 2)))
+    )
     number = f"{draw_number(random, 0, 120)}.{zeros_first}{random.randint(1, 9)}"
     expression = decimal(number, name)
     spoken = expression.spoken
@@ -163,11 +161,6 @@ def _decimal(random: Random) -> Expression:
     if random.random() < 0.2:
         spoken = spoken.replace(" 점 ", "점 ")
     return expression._replace(spoken=spoken)
-
-
-_DECIMAL_UNITS = (
-    "퍼센트 퍼센트 프로 도 배 킬로그램 킬로미터 점 초 미터 킬로 리터 평 센티미터 포인트".split()
-)
 
 
 def _ordinal(random: Random) -> Expression:

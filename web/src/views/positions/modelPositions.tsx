@@ -116,6 +116,7 @@ const KINDS: Readonly<Record<string, Message>> = {
   sinusoidal_halves: { ko: "사인·코사인 (절반씩)", en: "sine and cosine, in halves" },
   learned: { ko: "학습된 임베딩", en: "learned" },
   rotary: { ko: "회전 (RoPE)", en: "rotary" },
+  sinusoidal_rotary: { ko: "사인·코사인과 회전 (RoPE)", en: "sine and cosine, and rotary" },
   relative: { ko: "상대 위치 편향", en: "relative biases" },
   none: { ko: "없음", en: "none" },
 };
