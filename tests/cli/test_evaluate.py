@@ -92,18 +92,18 @@ def test_several_test_sets(capsys: Capture, tmp_path: Path, reading_recipe: Path
     begin, end = text.index("[data]"), text.index("[vocabulary]")
     data = '[data]\ncorpus = "numbers"\ntrain_rows = 200\ndev_rows = 10\ntest_rows = 20\n\n'
     recipe = tmp_path / "recipe.toml"
-    recipe.write_text(text[:begin] + data + text[end:].replace("45", "250"), encoding="utf-8")
-    arguments = ("training.steps=2", "vocabulary.character_coverage=0.98")  # 218 pieces at least
+    recipe.write_text(text[:begin] + data + text[end:].replace("45", "1500"), encoding="utf-8")
+    arguments = ("training.steps=2", "vocabulary.max_piece_length=1")  # size is a limit then
     done = call(capsys, "train", recipe, *arguments, "--out", tmp_path / "run", "--json")
     (scores,) = call(capsys, "evaluate", tmp_path / "run", "--json").rows
     assert list(scores) == [*SEQUENCES, "others"]
-    (patterns,) = scores["others"]
-    assert list(patterns) == SEQUENCES
-    assert (scores["split"], patterns["split"]) == ("test", "test_patterns")
-    in_training = {"kernel": {**patterns["kernel"], "kernel": "torch", "reason": IN_TRAINING}}
-    assert done.rows[0]["others"] == [patterns | in_training]
+    splits = [scores["split"], *(other["split"] for other in scores["others"])]
+    assert splits == ["test", "test_patterns", "test_sentences"]
+    in_training = {"kernel": {**scores["kernel"], "kernel": "torch", "reason": IN_TRAINING}}
+    assert all(list(other) == SEQUENCES for other in scores["others"])
+    assert done.rows[0]["others"] == [other | in_training for other in scores["others"]]
     shown = call(capsys, "evaluate", tmp_path / "run").out
-    assert shown.count("exact_match") == 2
+    assert shown.count("exact_match") == 3
 
 
 def test_the_text_output(capsys: Capture, review_run: Path) -> None:

@@ -108,6 +108,7 @@ def test_numbers_are_generated() -> None:
         "dev": 5,
         "test": 4,
         "test_patterns": 4,
+        "test_sentences": 4,
     }
     again = load_splits(config, SEQUENCES, only=["test"])
     assert list(again.test.column("source")) == list(splits.test.column("source"))
