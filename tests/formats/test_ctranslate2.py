@@ -123,6 +123,7 @@ def test_two_vocabularies_and_int8(tmp_path: Path) -> None:
             EncoderDecoder(config(positions="rotary", n_segments=2)),
             "segment embeddings without positions",
         ),
+        (EncoderDecoder(config(positions="sinusoidal_rotary")), "positions that are added and"),
     ],
 )
 def test_unsupported_models(model: nn.Module, message: str) -> None:

@@ -17,7 +17,8 @@ from jumok.nn import (
     attention_weights,
     sinusoids,
 )
-from jumok.nn.positions import LearnedPositions
+from jumok.nn.positions import POSITIONS, LearnedPositions
+from jumok.nn.rope import DEFAULT_ROPE
 from tests.nn.strategies import noise
 from tests.nn.tolerances import close, randomized
 
@@ -108,3 +109,19 @@ def test_attention_with_rotation_is_translation_invariant() -> None:
     here, there = (rotary(torch.arange(5)[None] + shift) for shift in (0, 90))
     assert close(attention(x, x, rotation=there), attention(x, x, rotation=here), 1e-5)
     assert not torch.allclose(attention(x, x, rotation=here), attention(x, x))
+
+
+def test_both_kinds_of_positions_are_those_of_each() -> None:
+    both, sines, rotary = (
+        POSITIONS.get(name)() for name in ("sinusoidal_rotary", "sinusoidal", "rotary")
+    )
+    positions = torch.arange(9)[None]
+    added, expected = (kind.embedding(16, 8, 0) for kind in (both, sines))
+    assert added is not None
+    assert expected is not None
+    assert torch.equal(added(positions), expected(positions))
+    x = noise(1, 2, 9, 4)
+    turned, alike = (kind.rotation(4, DEFAULT_ROPE) for kind in (both, rotary))
+    assert turned is not None
+    assert alike is not None
+    assert torch.equal(turned(positions)(x), alike(positions)(x))
