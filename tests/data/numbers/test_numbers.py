@@ -218,9 +218,9 @@ def test_sentences_are_short_and_extend_shorter_lists(split: str) -> None:
 @pytest.mark.parametrize(
     ("split", "checksum"),
     [
-        ("train", "fece81256c1f73a11a876231824027c6529c44faf181d93fbe601b1d86eacf0b"),
-        ("dev", "b35904ab8af0dc089a4d564574295b9d52c7bc7220ba0926d78410cd2f0666f5"),
-        ("test", "e193f784a0c61c6021e345071a3e3d13031c6bb31744f2f27e9cd2fd4e6ae3ab"),
+        ("train", "93f67fa1f8d7235f285fc01f5ac7fa928bb8a4235e61ceeec834e6d2bf97cea6"),
+        ("dev", "4cda55bfd56102108a3b1a52e3cf668b75d4b2cb13667470d2221c68d1f1ca06"),
+        ("test", "bf28ee10215a736fc95d163cc798dacb283219d0b62334b59a632142b9350201"),
         ("test_patterns", "69dbeb47ee575de371629500352b7d7b933f22795498ed51ca1efa9027b6c8f9"),
     ],
 )

@@ -15,10 +15,12 @@ from jumok.data.numbers.phrases import LISTS, STAYING, number_phrase
 
 _N_PARTS = 20  # one in 20 to dev, one to test, the rest to train
 _MOST_CHARACTERS = 160  # of sentences that are put together
-_RARE = (  # the first and last code point of Hangul syllables, Hanja, emoji, symbols, jamo
+_RARE = (  # the first and last code point: Hangul, Hanja, emoji, Latin, full width, symbols, jamo
     *[(0xAC00, 0xD7A3)] * 4,
     *[(0x4E00, 0x9FFF)] * 3,
     (0x1F300, 0x1F64F),
+    (0xC0, 0x17F),
+    (0xFF01, 0xFF5E),
     (0x2190, 0x26FF),
     (0x3131, 0x3163),
 )
@@ -54,8 +56,9 @@ def hand_written() -> list[tuple[str, str]]:
 def with_numbers(random: Random, split: str) -> tuple[str, str]:
     """A sentence with one or two number phrases, spoken and written."""
     words = _words(random, split)
-    if random.random() < 0.1:
-        words.insert(random.randint(0, len(words)), _odd_word(random))
+    for likely, word in ((0.1, _odd_word), (0.35, _staying)):
+        if random.random() < likely:
+            words.insert(random.randint(0, len(words)), word(random))
     gaps = [
         gap
         for gap in range(len(words) + 1)
@@ -91,7 +94,7 @@ def without_numbers(random: Random, split: str) -> str:
         return text[:_MOST_CHARACTERS].rstrip()
     words = _words(random, split)
     if form < 0.85:
-        words.insert(random.randint(0, len(words)), random.choice(STAYING))
+        words.insert(random.randint(0, len(words)), _staying(random))
     for _ in range(random.randint(1, 3) if form > 0.85 else random.randint(0, 1)):
         words.insert(random.randint(0, len(words)), _odd_word(random))
     if random.random() < 0.4:
@@ -113,6 +116,10 @@ def _words(random: Random, split: str) -> list[str]:
     return words
 
 
+def _staying(random: Random) -> str:
+    return random.choice(STAYING)
+
+
 def _odd_word(random: Random) -> str:
     """Latin, digits, rare syllables, repeated characters, symbols."""
     form = random.random()
@@ -127,6 +134,8 @@ def _odd_word(random: Random) -> str:
         word = "".join(random.choice(_LETTERS) for _ in range(random.randint(1, 8)))
         return random.choice((word, word.capitalize(), word.upper()))
     number = str(random.randint(0, 10 ** random.randint(1, 5)))
-    if random.random() < 0.3:  # 1천200명, 5천만원: digits and words together stay
-        number = number[:2] + random.choice(("천", "만", "억", "천만", "조")) + number[2:]
+    if random.random() < 0.4:  # 1천200명, 2만4천건, 5천만원: digits and words together stay
+        places = random.choice(("천", "만", "억", "천만", "조", "만 천", "억 만", "만 천", "백"))
+        number = "".join(f"{random.randint(1, 999)}{place}" for place in places.split())
+        number += random.choice(("", "", str(random.randint(1, 999))))
     return number + random.choice(("", "", *LISTS["after_digits"]))

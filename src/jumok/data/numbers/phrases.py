@@ -105,12 +105,16 @@ def _joined(random: Random, expression: Expression, number: str, name: str) -> E
 def _counter(random: Random) -> Expression:
     name, most = random.choice(_COUNTERS)
     number = random.randint(1, random.choice((5, 12, most)))
+    if random.random() < 0.15:
+        number = 10 * random.randint(1, max(most // 10, 3))
     return _joined(random, counter(number, name), counter_number(number), name)
 
 
 def _unit(random: Random) -> Expression:
     name, low, high = random.choice(_UNITS)
     number = draw_number(random, low, high)
+    if high > 99_999 and random.random() < 0.7:  # 오백만 명
+        number = random.randint(1, 99) * 10 ** random.randint(1, 5)
     if name == "년" and random.random() < 0.4:
         number = random.randint(1900, 2040)
     if number < 3 and name in _READ_OTHERWISE:
@@ -212,5 +216,5 @@ _DRAWS: dict[str, Callable[[Random], Expression]] = {
     "fraction": _fraction,
     "nights": _nights,
 }
-_WEIGHTS = {"counter": 10, "unit": 13, "price": 5, "time": 7, "date": 5, "decimal": 3}
+_WEIGHTS = {"counter": 10, "unit": 13, "price": 6, "time": 7, "date": 5, "decimal": 3}
 _KINDS = [kind for kind in _DRAWS for _ in range(2 * _WEIGHTS.get(kind, 1))]
