@@ -28,7 +28,7 @@ SOURCE = ROOT / "src" / "jumok"
 
 Capture = pytest.CaptureFixture[str]
 
-FEW = "training.steps=1 data.train_rows=300 data.dev_rows=9 data.test_rows=9 vocabulary.size=292"
+FEW = "training.steps=1 data.train_rows=300 data.dev_rows=9 data.test_rows=9"
 
 
 @dataclass(frozen=True)

@@ -366,3 +366,12 @@ def _field(number: int, content: bytes) -> bytes:
 def _varint(number: int) -> bytes:
     low, rest = number & 127, number >> 7
     return bytes([low | 128]) + _varint(rest) if rest else bytes([low])
+
+
+def test_the_size_of_a_vocabulary_of_single_characters_is_a_limit() -> None:
+    """There are no longer pieces to fill it, and rare characters are bytes."""
+    config = VocabularyConfig(size=5_000, max_piece_length=1, byte_fallback=True)
+    vocabulary = SentencePieceTokenizer.train(["세 시에 만나요"] * 3, config)
+    assert 256 < len(vocabulary) < 300
+    assert vocabulary.pieces("세 시 뷁")[:4] == ["▁", "세", "▁", "시"]
+    assert vocabulary.decode(vocabulary.encode("세 시 뷁 鋹 😂")) == "세 시 뷁 鋹 😂"

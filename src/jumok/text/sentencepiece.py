@@ -70,7 +70,7 @@ class VocabularyConfig:
 
     # unigram: better segmentation of Korean; bpe: faster; char: every character is a piece
     kind: Literal["unigram", "bpe", "char"] = "unigram"
-    size: int = 8000  # all pieces, special ones included; for char the maximum
+    size: int = 8000  # all pieces, special ones included; for single characters the maximum
     normalization: Literal["nfc", "none"] = "nfc"  # never NFKC, which breaks ㅋㅋ, ㈜ and …
     character_coverage: float = 0.9995  # characters rarer than this fraction become [UNK]
     byte_fallback: bool = False  # spell the others as UTF-8 bytes: no [UNK], 256 more pieces
