@@ -43,6 +43,7 @@ DOCUMENTS = (
     "nn",
     "recipes",
     "data",
+    "numbers",
     "input",
     "output",
     "decoding",
