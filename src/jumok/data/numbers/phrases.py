@@ -48,7 +48,9 @@ _TAILS: dict[str, list[str]] = {
     for name, tails in _TABLE["particles"].items()
 }
 
-STAYING = [phrase for phrases in _TABLE["staying"].values() for phrase in phrases.split("|")]
+STAYING: list[str] = [
+    phrase for phrases in _TABLE["staying"].values() for phrase in phrases.split("|")
+]
 LISTS: dict[str, list[str]] = {name: words.split() for name, words in _TABLE["lists"].items()}
 
 
