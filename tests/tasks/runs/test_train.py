@@ -152,12 +152,12 @@ def test_numbers_end_to_end(tmp_path: Path) -> None:
     others = [other["split"] for other in finished.results["others"]]
     assert others == ["test_patterns", "test_sentences"]
     recipe = jumok.load(tmp_path / "run").recipe
-    assert len(examples(recipe)) == 5
+    assert len(examples(recipe.data.corpus)) == 5
 
 
 def test_example_texts_of_builtin_corpora(review_recipe: Path) -> None:
-    assert examples(load_recipe(str(review_recipe))) == []
-    assert len(examples(load_recipe("nsmc"))) == 3
+    assert examples(load_recipe(str(review_recipe)).data.corpus) == []
+    assert len(examples(load_recipe("nsmc").data.corpus)) == 3
 
 
 def test_a_vocabulary_without_cls_is_an_error_before_the_run(
