@@ -1,4 +1,4 @@
-"""`jumok compare`: the scores of evaluate, seeds as one system, rows that differ."""
+"""`jumok compare`: the scores of evaluate, recipes and models, rows that differ."""
 
 from pathlib import Path
 
@@ -62,33 +62,59 @@ def write_recipe(folder: Path, task: str) -> Path:
     return folder / "recipe.toml"
 
 
-def test_two_systems_with_their_seeds(capsys: Capture, review_recipe: Path, tmp_path: Path) -> None:
-    runs = []
-    for name, settings in (
-        ("a0", ["seed=0"]),
-        ("a1", ["seed=1"]),
-        ("b0", ["seed=0", "training.learning_rate=1e-6"]),
-    ):
-        train(load_recipe(str(review_recipe), [*FEW, *settings]), tmp_path / name)
-        runs.append(tmp_path / name)
-    done = call(capsys, "compare", *runs, "--json", "--split", "test")
+@pytest.fixture(scope="module")
+def runs(review_recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Two seeds of a recipe, and two of another that learns nothing."""
+    folder = tmp_path_factory.mktemp("compare")
+    for name, rate in (("a", "0.02"), ("b", "1e-6")):
+        for seed in (0, 1):
+            settings = [*FEW, f"seed={seed}", f"training.learning_rate={rate}"]
+            train(load_recipe(str(review_recipe), settings), folder / f"{name}{seed}")
+    return {path.name: path for path in folder.iterdir()}
+
+
+def test_recipes_by_their_seeds(capsys: Capture, runs: dict[str, Path]) -> None:
+    order = [str(runs[name]) for name in ("a0", "b0", "a1", "b1")]
+    done = call(capsys, "compare", *order, "--json", "--split", "test")
     (found,) = done.rows
     assert (done.code, done.err) == (0, "")
-    assert found["first"] == [str(runs[0]), str(runs[1])]
-    assert found["second"] == [str(runs[2])]
-    scores = [call(capsys, "evaluate", run, "--json").rows[0]["accuracy"] for run in runs]
+    assert found["about"] == "recipes"
+    assert found["first"] == [order[0], order[2]]
+    assert found["second"] == [order[1], order[3]]
+    scores = [call(capsys, "evaluate", run, "--json").rows[0]["accuracy"] for run in order]
     accuracy = found["metrics"]["accuracy"]
-    assert accuracy["first"] == pytest.approx((scores[0] + scores[1]) / 2)
-    assert accuracy["second"] == pytest.approx(scores[2])
+    assert accuracy["first"] == pytest.approx((scores[0] + scores[2]) / 2)
+    assert accuracy["second"] == pytest.approx((scores[1] + scores[3]) / 2)
     assert accuracy["low"] <= accuracy["difference"] <= accuracy["high"]
-    first, second = (jumok.load(runs[i]) for i in (0, 2))
+    first, second = (jumok.load(run) for run in order[:2])
     for row in found["different"]:
         assert (
             first(row["text"]).label == row["first"] != row["second"] == second(row["text"]).label
         )
-    shown = call(capsys, "compare", runs[0], runs[2], "--show", "1").out
-    assert shown.splitlines()[0] == f"A  {runs[0]}"
-    assert "rows with different outputs" in shown
+    assert "This is about the recipes: the test" in call(capsys, "compare", *order).out
+
+
+def test_a_single_run_decides_nothing_about_its_recipe(
+    capsys: Capture, runs: dict[str, Path]
+) -> None:
+    done = call(capsys, "compare", runs["a0"], runs["b0"], "--show", "1")
+    assert done.out.splitlines()[0] == f"A  {runs['a0']}"
+    assert "A recipe cannot be judged by a single run: this is about these models" in done.out
+    assert "rows with different outputs" in done.out
+    for words in (("a0", "b0"), ("a0", "a1"), ("a0", "a1", "b0"), ("a0", "--with", "b0", "b1")):
+        done = call(capsys, "compare", *(runs.get(word, word) for word in words), "--json")
+        assert [row["about"] for row in done.rows] == ["models"]
+
+
+def test_the_runs_after_with_are_the_second_recipe(capsys: Capture, runs: dict[str, Path]) -> None:
+    paths = [str(runs[name]) for name in ("a0", "b1", "a1", "b0")]
+    (found,) = call(capsys, "compare", *paths[:2], "--with", *paths[2:], "--json").rows
+    assert (found["first"], found["second"]) == (paths[:2], paths[2:])
+    assert found["about"] == "recipes"
+    (again,) = call(
+        capsys, "compare", "--json", *paths[:2], "--with", paths[2], "--with", paths[3]
+    ).rows
+    assert again == found
 
 
 @pytest.mark.parametrize(

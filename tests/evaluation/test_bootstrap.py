@@ -25,6 +25,7 @@ def test_the_interval_is_that_of_the_formula() -> None:
     assert found.difference == pytest.approx(difference.mean())
     assert found.low == pytest.approx(difference.mean() - error, abs=0.1 * error)
     assert found.high == pytest.approx(difference.mean() + error, abs=0.1 * error)
+    assert found.p == pytest.approx(2 / 4_001)  # none of 4,000 resamples is below 0
 
 
 def test_equal_systems_differ_by_nothing() -> None:

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from jumok.errors import UsageError
 from jumok.language import translate
@@ -17,14 +18,37 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
-@app.command()
+class _Groups(TyperCommand):
+    """Reads every word after `--with`, up to the next option, as one of its runs: `--with b-*`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        words, in_group = [], False
+        for word in args:
+            if word.startswith("-"):
+                in_group = word == "--with"
+                words += [] if in_group else [word]
+            else:
+                words += ["--with", word] if in_group else [word]
+        return super().parse_args(ctx, words)
+
+
+@app.command(cls=_Groups)
 def compare(
     runs: Annotated[
         list[Path],
         typer.Argument(
-            metavar="RUN RUN ...", autocompletion=complete_run, help="Two runs or more."
+            metavar="RUN ...", autocompletion=complete_run, help="Runs, of one recipe or several."
         ),
     ],
+    others: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--with",
+            metavar="RUN ...",
+            autocompletion=complete_run,
+            help="The runs of the second recipe; those before it are the first.",
+        ),
+    ] = None,
     data: Annotated[
         Path | None,
         typer.Option(help="TSV, CSV or JSON file with the columns of the runs' data."),
@@ -35,9 +59,11 @@ def compare(
         bool, typer.Option("--json", help="Print one JSON object per comparison, with all rows.")
     ] = False,
 ) -> None:
-    """Compare each system with the first: paired bootstrap, and the rows on which they differ.
+    """Compare each recipe with the first, and list the rows on which they differ.
 
-    Runs whose recipes differ only in the seed are one system: their mean score counts.
+    The runs of a recipe differ only in the seed, or are grouped by --with. With two runs or more of
+    each recipe the test counts the variance between seeds and between rows. A single run of a side
+    decides nothing about its recipe: then it is the paired bootstrap about these models.
     """
     import jumok
     from jumok.config_io import to_dict
@@ -45,6 +71,7 @@ def compare(
     from jumok.tasks.runs.evaluate import evaluation_tables, report_bad_rows
     from jumok.tasks.runs.own_data import table_of
 
+    runs = [*runs, *(others or ())]
     if len(runs) < 2:
         raise UsageError(
             "cli.compare_needs_two_runs",
@@ -59,8 +86,14 @@ def compare(
         name = data.name
         table = table_of(data, first.recipe, first.labels, first.paired_columns)
     report_bad_rows([table])
-    baseline, *others = group_by_seed(pipelines)
-    for number, other in enumerate(others):
+    groups = group_by_seed([pipeline.recipe for pipeline in pipelines])
+    if others:
+        start = len(runs) - len(others)
+        groups = [[*range(start)], [*range(start, len(runs))]]
+    elif len(groups) == 1:  # runs of one recipe are compared as models
+        groups = [[index] for index in range(len(runs))]
+    baseline, *rest = groups
+    for number, other in enumerate(rest):
         found = compare([pipelines[i] for i in baseline], [pipelines[i] for i in other], table)
         names = [[str(runs[i]) for i in group] for group in (baseline, other)]
         if as_json:
@@ -81,13 +114,21 @@ def _lines(found: "Comparison", names: Sequence[Sequence[str]], split: str, show
     """The comparison as text: systems, metrics, rows."""
     lines = [f"{mark}  {', '.join(group)}" for mark, group in zip("AB", names, strict=True)]
     lines.append(translate("{:,} rows of {}", found.n, split))
-    interval = translate("95 % of resamples      p")
+    interval = translate("95 % interval          p")
     lines.append(f"{'':<12} {'A':>9} {'B':>9} {'B - A':>9}   {interval}")
     for metric, value in found.metrics.items():
         lines.append(
             f"{metric:<12} {value.first:9.4f} {value.second:9.4f} {value.difference:+9.4f}   "
             f"{value.low:+.4f} … {value.high:+.4f}    {value.p:.3f}"
         )
+    lines.append(
+        translate(
+            "A recipe cannot be judged by a single run: this is about these models only (paired "
+            "bootstrap over rows); train both recipes with more seeds, as jumok sweep does."
+        )
+        if found.about == "models"
+        else translate("This is about the recipes: the test counts seeds and rows.")
+    )
     lines.append(translate("{:,} rows with different outputs", len(found.different)))
     for row in found.different[:show]:
         lines += [

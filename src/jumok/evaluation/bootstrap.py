@@ -1,7 +1,8 @@
-"""Is one system better than another? The paired bootstrap over the rows of a test set.
+"""Is one model better than another? The paired bootstrap over the rows of a test set.
 
 Koehn (2004), "Statistical Significance Tests for Machine Translation Evaluation"; Efron and
-Tibshirani (1993), chapter 16. Shapes: n rows, k statistics of a row, S resamples.
+Tibshirani (1993), chapter 16. The result is about these models: `recipe_difference` is the test
+about the recipes that trained them. Shapes: n rows, k statistics of a row, R runs, S resamples.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,10 +31,10 @@ class RowStatistics:
 
 
 @dataclass(frozen=True)
-class PairedDifference:
+class Difference:
     """The scores of two systems on the same rows, and how certain their difference is.
 
-    `low` and `high` contain the difference in 95 % of the resamples. `p` is the two-sided
+    `low` and `high` are the ends of the 95 % interval of the difference. `p` is the two-sided
     probability of a difference at least as large if both systems were equally good.
     """
 
@@ -54,8 +55,8 @@ def paired_bootstrap(
     second: Sequence[RowStatistics],
     samples: int = SAMPLES,
     seed: int = 0,
-) -> PairedDifference:
-    """Compare two systems; several runs of a system (its seeds) count by their mean score.
+) -> Difference:
+    """Compare two models by resamples of the rows; several models a side by their mean score.
 
     All runs have the same rows in the same order. Raises ValueError if they do not.
 
@@ -65,32 +66,35 @@ def paired_bootstrap(
     >>> found.first, found.second, found.p < 0.05
     (0.25, 1.0, True)
     """
-    sizes = {len(run.values) for run in (*first, *second)}
-    if len(sizes) != 1 or 0 in sizes:
-        raise ValueError(f"the runs must have the same rows, at least one, got {sorted(sizes)}")
-    (n,) = sizes
-    rng = np.random.Generator(np.random.Philox(seed))
-    differences = np.empty(samples)
-    for start in range(0, samples, CHUNK):
-        count = min(CHUNK, samples - start)
-        weights = rng.multinomial(n, np.full(n, 1 / n), count).astype(np.float64)  # (S, n)
-        differences[start : start + count] = _mean_scores(second, weights) - _mean_scores(
-            first, weights
-        )
+    scores = resampled_scores((*first, *second), samples, seed)
+    differences = scores[len(first) :].mean(0) - scores[: len(first)].mean(0)  # (S,)
     low, high = np.quantile(differences, (0.025, 0.975))
-    tail = min((differences <= 0).mean(), (differences >= 0).mean())
-    return PairedDifference(
+    fewer = min((differences <= 0).sum(), (differences >= 0).sum())
+    return Difference(
         first=float(np.mean([run.total() for run in first])),
         second=float(np.mean([run.total() for run in second])),
         low=float(low),
         high=float(high),
-        p=min(1.0, 2 * float(tail)),
+        p=min(1.0, 2 * (1 + float(fewer)) / (1 + samples)),  # + 1: never 0 (Davison, Hinkley 1997)
     )
 
 
-def _mean_scores(
-    runs: Sequence[RowStatistics], weights: NDArray[np.float64]
+def resampled_scores(
+    runs: Sequence[RowStatistics], samples: int = SAMPLES, seed: int = 0
 ) -> NDArray[np.float64]:
-    """The mean score of the runs in each resample, (S,)."""
-    scores = [[run.score(sums) for sums in weights @ run.values] for run in runs]
-    return np.asarray(np.mean(scores, axis=0), np.float64)
+    """The score of each run in each resample of the rows, (R, S): all runs have the same rows.
+
+    Raises ValueError if their numbers of rows differ, or there are none.
+    """
+    sizes = {len(run.values) for run in runs}
+    if len(sizes) != 1 or 0 in sizes:
+        raise ValueError(f"the runs must have the same rows, at least one, got {sorted(sizes)}")
+    (n,) = sizes
+    rng = np.random.Generator(np.random.Philox(seed))
+    scores = np.empty((len(runs), samples))
+    for start in range(0, samples, CHUNK):
+        end = min(start + CHUNK, samples)
+        weights = rng.multinomial(n, np.full(n, 1 / n), end - start).astype(np.float64)  # (S, n)
+        for number, run in enumerate(runs):
+            scores[number, start:end] = [run.score(sums) for sums in weights @ run.values]
+    return scores

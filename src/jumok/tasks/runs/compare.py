@@ -1,15 +1,22 @@
-"""Compare runs on the same rows: paired bootstrap, and the rows on which they differ."""
+"""Compare runs on the same rows: two recipes by their seeds, or two models.
+
+With at least two runs a side the test counts the variance between seeds and is about the recipes;
+else it is the paired bootstrap over rows, about these models alone.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 
 from jumok.data.table import Table
 from jumok.errors import InputError, and_list
-from jumok.evaluation.bootstrap import PairedDifference, paired_bootstrap
+from jumok.evaluation.bootstrap import Difference, paired_bootstrap
+from jumok.evaluation.recipe_difference import recipe_difference
 from jumok.tasks.pipeline.outputs import RunOutputs
 from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.recipe.recipe import Recipe
 
 
 @dataclass(frozen=True)
@@ -27,11 +34,13 @@ class DifferentRow:
 class Comparison:
     """Two systems: every metric with its certainty, and the rows on which they differ.
 
-    Rows that exactly one of them has right come first.
+    `about` says whether the differences are about the recipes or only about these models. Rows
+    that exactly one of them has right come first.
     """
 
     n: int
-    metrics: Mapping[str, PairedDifference]
+    about: Literal["recipes", "models"]
+    metrics: Mapping[str, Difference]
     different: Sequence[DifferentRow]
 
 
@@ -50,10 +59,12 @@ def compare(first: Sequence[Pipeline], second: Sequence[Pipeline], table: Table)
         )
     ours = [run_outputs(pipeline, table) for pipeline in first]
     theirs = [run_outputs(pipeline, table) for pipeline in second]
+    seeds = min(len(ours), len(theirs)) > 1
     return Comparison(
         len(table),
+        "recipes" if seeds else "models",
         {
-            metric: paired_bootstrap(
+            metric: (recipe_difference if seeds else paired_bootstrap)(
                 [run.statistics[metric] for run in ours], [run.statistics[metric] for run in theirs]
             )
             for metric in ours[0].statistics
@@ -62,16 +73,12 @@ def compare(first: Sequence[Pipeline], second: Sequence[Pipeline], table: Table)
     )
 
 
-def group_by_seed(pipelines: Sequence[Pipeline]) -> list[list[int]]:
-    """The indices of the runs of each system: runs whose recipes differ only in the seed.
-
-    If all of them are one system, each run is a system of its own.
-    """
+def group_by_seed(recipes: Sequence[Recipe]) -> list[list[int]]:
+    """The indices of the runs of each recipe: runs whose recipes differ only in the seed."""
     groups: dict[str, list[int]] = {}
-    for index, pipeline in enumerate(pipelines):
-        groups.setdefault(repr(replace(pipeline.recipe, seed=0)), []).append(index)
-    if len(groups) == 1:
-        return [[index] for index in range(len(pipelines))]
+    for index, recipe in enumerate(recipes):
+        key = repr(replace(recipe, seed=0, data=recipe.data.absolute()))
+        groups.setdefault(key, []).append(index)
     return list(groups.values())
 
 
