@@ -148,6 +148,11 @@ CASES = (
         "evaluate {review}",
     ),
     Case(
+        "cli.one_table_format",
+        "table {review} --latex --markdown",
+        "table {review} --latex",
+    ),
+    Case(
         "run.rows_not_comparable",
         "compare {lm} {lm}",
         "evaluate {lm} --data {texts}",

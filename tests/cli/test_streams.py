@@ -46,6 +46,8 @@ def commands(folder: Path, review_recipe: Path, review_run: Path) -> dict[str, l
         "train": [str(review_recipe), "training.steps=1", "--out", out],
         "evaluate": [run],
         "compare": [run, run],
+        "sweep": [str(review_recipe), "training.steps=1", "--seeds", "1", "--out", out],
+        "table": [run],
         "predict": [run],
         "chat": [str(folder / "chat"), "--template", str(folder / "chatml.jinja")],
         "import": [str(folder / "bert"), out],

@@ -17,6 +17,8 @@ COMMANDS = {
     "train": "train a recipe, or resume a run:  train RECIPE [key=value ...] [--out DIR]",
     "evaluate": "score a run on a test set:  evaluate RUN [--data FILE]",
     "compare": "compare runs on the same rows:  compare RUN RUN [--data FILE]",
+    "sweep": "train a grid of recipe values and seeds:  sweep RECIPE key=a,b [--seeds N]",
+    "table": "print scores of runs over their seeds:  table RUN ... [--markdown|--latex]",
     "predict": "predict for texts:  predict RUN [TEXT ...]; without TEXT, the lines of stdin",
     "chat": "chat with an imported model:  chat MODEL [--system TEXT]",
     "import": "convert a Hugging Face checkpoint:  import CHECKPOINT OUT",

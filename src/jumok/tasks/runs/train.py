@@ -124,15 +124,14 @@ def _check_unchanged(run: Run) -> None:
 
 def _already_started(recipe: Recipe, run: Run, processes: ProcessGroup) -> bool:
     """Whether the same command has created the run before: rank 0 decides for all."""
-    exists = (
-        is_elastic() and run.recipe_path.exists() and _located(run.recipe()) == _located(recipe)
-    )
+    exists = is_elastic() and run.recipe_path.exists() and has_recipe(run, recipe)
     return bool(processes.all_gather_floats([exists])[0][0])
 
 
-def _located(recipe: Recipe) -> Recipe:
-    """A recipe with absolute paths of its data."""
-    return replace(recipe, data=recipe.data.absolute())
+def has_recipe(run: Run, recipe: Recipe) -> bool:
+    """Whether this is the recipe of the run, wherever relative paths of its data begin."""
+    first, second = (replace(r, data=r.data.absolute()) for r in (run.recipe(), recipe))
+    return first == second
 
 
 def _resume(
