@@ -791,3 +791,31 @@ def test_training_continues_if_compilation_fails(
     assert "torch.compile failed (InvalidCxxCompiler: No working C++" in capsys.readouterr().err
     Trainer(plain, config, tmp_path / "plain", seed=0, device=CPU, metadata={}).fit()
     assert same(named_weights(job.model), named_weights(plain.model))  # under the same names
+
+
+def test_the_start_is_evaluated_and_may_be_the_best(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A rate that destroys the weights: those of step 0 are loaded in the end."""
+    job = Circle(points(40, 1))
+    before = {name: p.detach().clone() for name, p in named_weights(job.model).items()}
+    config = replace(CONFIG, learning_rate=9.0, clip_norm=0.0, steps=3, evaluate_every=1)
+    training = Trainer(job, config, tmp_path, seed=0, device=CPU, metadata={}, evaluates_start=True)
+    state = training.fit()
+    rows = [record for record in training.metrics.records if record["kind"] == "dev"]
+    assert [row["step"] for row in rows] == [0, 1, 2, 3]
+    best = max(rows, key=lambda row: float(row["score"] or 0.0))
+    assert (state.best_step, state.best_score) == (best["step"], best["score"])
+    if state.best_step == 0:
+        after = named_weights(job.model)
+        assert all(torch.equal(after[name], weight) for name, weight in before.items())
+    assert "at the start" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("warmup", [20, 21])
+def test_a_warmup_longer_than_the_training_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], warmup: int
+) -> None:
+    trainer(Circle(points(40, 1)), tmp_path, replace(CONFIG, warmup_steps=warmup)).fit()
+    reported = "training.warmup_steps is 21, more than the 20 steps" in capsys.readouterr().err
+    assert reported == (warmup > 20)

@@ -1,10 +1,12 @@
 """Classification: one label per text, or pair of texts, by an encoder or an encoder-decoder."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from jumok.data.splits import Splits
@@ -51,6 +53,7 @@ class ClassificationTask(Task):
     tables = (("distillation", DistillationConfig),)
     augmentations = ("subword_sampling", "token_dropout", "rdrop_alpha")
     reads_pieces = pretokenizes = token_types = compares_rows = True
+    has_linear_head = weighs_classes = True
     head_keys = ("kind", "pooling", "pooler")
     answer = "label"
     head = "text_classifier"
@@ -189,7 +192,10 @@ def score_texts(
 class ClassificationJob(TextJob):
     """Trains a classifier with cross-entropy."""
 
+    linear_loss = "cross_entropy"
+
     def _read(self, table: Table, splits: Splits) -> LabelledTexts:
+        self.n_labels = len(splits.labels)
         return label_table(table, self.recipe.data.pieces, self.encode, splits.labels)
 
     def loss(self, batch: LabelledBatch) -> Tensor:
@@ -202,13 +208,27 @@ class ClassificationJob(TextJob):
 
     def label_loss(self, logits: Tensor, batch: LabelledBatch) -> Tensor:
         """The loss of logits (B, L) without R-Drop, summed over the texts: ()."""
-        return cross_entropy(logits, batch.labels, self.recipe.training.label_smoothing)
+        smoothing = self.recipe.training.label_smoothing
+        if self.log_prior is not None:
+            logits = logits.float() + self.log_prior
+        return cross_entropy(logits, batch.labels, smoothing)
 
-    def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
-        """The recipe's metric on the development texts, and their mean loss."""
-        logits = predict_all(self.model, self.dev.ids, self.tokenizer, self.device, processes)
-        labels = torch.from_numpy(self.dev.labels)
-        loss = cross_entropy(logits, labels).item() / max(len(labels), 1)
-        predicted = logits.argmax(-1).tolist()
-        metrics = classification_metrics(self.dev.labels.tolist(), predicted, logits.shape[1])
+    @cached_property
+    def log_prior(self) -> Tensor | None:
+        """The logarithm of the share of each label, (L,), with class_weights "balanced".
+
+        The logits plus this are those of the training split; the logits alone are those of equally
+        frequent labels (Menon et al. 2021, section 5.2). Weights of the labels in the loss have the
+        same aim, but lose their effect once the training texts are fitted.
+        """
+        if self.recipe.training.class_weights != "balanced":
+            return None
+        counts = np.bincount(self.train.labels, minlength=self.n_labels).clip(min=1)
+        return torch.from_numpy(np.log(counts / counts.sum())).float().to(self.device)
+
+    def score(self, outputs: Tensor, labels: NDArray[Any]) -> DevResult:
+        """The recipe's metric and the mean cross-entropy of logits (n, L)."""
+        loss = cross_entropy(outputs, torch.from_numpy(labels)).item() / max(len(labels), 1)
+        predicted = outputs.argmax(-1).tolist()
+        metrics = classification_metrics(labels.tolist(), predicted, outputs.shape[1])
         return self.dev_result(loss, metrics)

@@ -51,7 +51,7 @@ class MultiLabelTask(Task):
     tables = (("multi_label", MultiLabelConfig),)
     augmentations = ("subword_sampling", "token_dropout")
     unsmoothed = "which decides each label by itself"
-    pretokenizes = token_types = compares_rows = True
+    pretokenizes = token_types = compares_rows = has_linear_head = True
     head_keys = ("kind", "pooling", "pooler")
     answer = "labels"
     head = "text_classifier"
@@ -177,6 +177,8 @@ def predict_logits(
 class MultiLabelJob(TextJob):
     """Trains a classifier that decides each label by itself with binary cross-entropy."""
 
+    linear_loss = "binary_cross_entropy"
+
     def _read(self, table: Table, splits: Splits) -> LabelledTexts:
         return multi_label_table(table, self.encode, splits.labels)
 
@@ -185,11 +187,11 @@ class MultiLabelJob(TextJob):
         logits = forward(self.model, batch.texts, self.tokenizer)  # (B, L)
         return binary_cross_entropy(logits, batch.labels)
 
-    def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
-        """The recipe's metric on the development texts, and the mean loss of their labels."""
-        logits = predict_logits(self.model, self.dev.ids, self.tokenizer, self.device, processes)
-        labels = torch.from_numpy(self.dev.labels)
-        loss = binary_cross_entropy(logits, labels).item() / max(labels.numel(), 1)
-        predicted = logits.sigmoid() >= self.recipe.multi_label.threshold
-        metrics = multi_label_metrics(self.dev.labels > 0, predicted.numpy())
+    def score(self, outputs: Tensor, labels: NDArray[Any]) -> DevResult:
+        """The recipe's metric and the mean loss of finite logits (n, L)."""
+        check_logits(outputs)
+        targets = torch.from_numpy(labels)
+        loss = binary_cross_entropy(outputs, targets).item() / max(targets.numel(), 1)
+        predicted = outputs.sigmoid() >= self.recipe.multi_label.threshold
+        metrics = multi_label_metrics(labels > 0, predicted.numpy())
         return self.dev_result(loss, metrics)

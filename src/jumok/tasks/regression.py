@@ -48,7 +48,7 @@ class RegressionTask(Task):
     tables = (("regression", RegressionConfig),)
     augmentations = ("subword_sampling", "token_dropout", "rdrop_alpha")
     unsmoothed = "which has no labels"
-    pretokenizes = token_types = compares_rows = True
+    pretokenizes = token_types = compares_rows = has_linear_head = True
     head_keys = ("kind", "pooling", "pooler")
     answer = "score"
     head = "text_classifier"
@@ -152,6 +152,8 @@ def predict_scaled(
 class RegressionJob(TextJob):
     """Trains a model with one output by the squared error of the scaled scores."""
 
+    linear_loss = "squared_error"
+
     def _read(self, table: Table, splits: Splits) -> LabelledTexts:
         return scale_targets(table, self.encode, self.recipe.regression)
 
@@ -167,8 +169,8 @@ class RegressionJob(TextJob):
             loss = loss + self.rdrop_alpha * F.mse_loss(first, second, reduction="sum")
         return loss
 
-    def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
-        """The recipe's metric on the development texts, and the mean squared scaled error."""
-        outputs = predict_scaled(self.model, self.dev.ids, self.tokenizer, self.device, processes)
-        loss = float(np.mean((outputs - self.dev.labels) ** 2))
-        return self.dev_result(loss, regression_metrics(self.dev.labels.tolist(), outputs.tolist()))
+    def score(self, outputs: Tensor, labels: NDArray[Any]) -> DevResult:
+        """The recipe's metric, and the mean squared error of the scaled scores."""
+        found = outputs.double().numpy().reshape(len(labels))
+        loss = float(np.mean((found - labels) ** 2))
+        return self.dev_result(loss, regression_metrics(labels.tolist(), found.tolist()))

@@ -56,6 +56,8 @@ class Task(ABC):
     reads_source: ClassVar[bool] = True  # False: a decoder continues the text
     token_types: ClassVar[bool] = False  # whether the model gets the token types of pairs
     compares_rows: ClassVar[bool] = False  # whether `row_outputs` is implemented
+    has_linear_head: ClassVar[bool] = False  # training.method: its job is a `TextJob`
+    weighs_classes: ClassVar[bool] = False  # training.class_weights
     head: ClassVar[Head | None] = None  # the class of transformers with the same outputs
     problem_type: ClassVar[str] = ""  # of its config.json
     examples: ClassVar[tuple[str, ...]] = (

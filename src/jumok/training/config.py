@@ -21,8 +21,13 @@ class TrainingConfig:
     parallelism; with "full" each process holds a part of every weight (`parallel/fsdp.py`). "full"
     excludes `strict` and `compile`, which need whole models, and Muon, which needs whole matrices;
     a single process ignores `sharding`.
+
+    `method` is what is learned from a pretrained model: "linear" the output layer alone, which is
+    logistic or ridge regression of the frozen vectors; "fine-tune" all weights; "auto" first the
+    linear layer, then all weights from there, and the better of both is kept (`linear_models.py`).
     """
 
+    method: Literal["fine-tune", "linear", "auto"] = "fine-tune"  # auto: linear, then fine-tune
     steps: int | None = None
     epochs: float | None = None
     minutes: float | None = None
@@ -39,6 +44,7 @@ class TrainingConfig:
     layer_decay: float = 1.0  # learning rate of each layer relative to the next; 1: all equal
     freeze: tuple[str, ...] = ()  # weights not trained: "embeddings", "layers.0-3", "encoder" ...
     lora: LoraConfig = field(default_factory=LoraConfig)  # rank = 8: train low-rank changes only
+    class_weights: Literal["none", "balanced", "auto"] = "none"  # of the labels in the loss
     label_smoothing: float = 0.0  # 0.1 in section 5.4
     ema_decay: float = 0.0  # of the moving average of the weights; 0: none
     precision: Literal["auto", "float32", "bfloat16"] = "auto"  # bfloat16 where it is fast
@@ -59,7 +65,8 @@ class TrainingConfig:
         check_choices(self, "training")
         SCHEDULES.check(self.schedule)
         OPTIMIZERS.check(self.optimizer)
-        if self.steps is None and self.epochs is None and self.minutes is None:
+        ends = (self.steps, self.epochs, self.minutes)
+        if self.method != "linear" and all(end is None for end in ends):
             raise InputError(
                 "training.no_end",
                 "training must have an end; set training.steps, training.epochs or "

@@ -133,6 +133,8 @@ def _spread(n: int, count: int) -> list[int]:
 
 def _length(config: TrainingConfig, batches: int, tokens: float, speed: float) -> tuple[int, float]:
     """Steps and seconds until the first end that the config sets."""
+    if config.method == "linear":
+        return 0, 0.0
     seconds_per_step = tokens / batches * config.gradient_accumulation_steps / speed
     ends = [math.inf if config.steps is None else float(config.steps)]
     if config.epochs is not None:

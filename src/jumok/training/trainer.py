@@ -87,7 +87,13 @@ class Trainer(Generic[BatchT]):
         resume: Checkpoint | None = None,
         processes: ProcessGroup = SINGLE_PROCESS,
         callbacks: Sequence[Callback] = (),
+        evaluates_start: bool = False,
+        seconds_before: float = 0.0,
     ) -> None:
+        """`evaluates_start`: whether the weights are pretrained, and may remain the best.
+
+        `seconds_before` have passed with them, and count as seconds of the training.
+        """
         self.job, self.config, self.folder, self.seed = job, config, folder, seed
         self.device, self.processes = device, processes
         self.callbacks = CallbackCalls(callbacks, folder)
@@ -106,7 +112,8 @@ class Trainer(Generic[BatchT]):
         self.parameters = self.strategy.parameters
         self.optimizer = Optimizer(self.parameters, config)
         self.ema = EMA(self.parameters, config.ema_decay)
-        self.state = TrainerState()
+        self.state = TrainerState(seconds=seconds_before)
+        self.evaluates_start = evaluates_start and resume is None
         self.invalid_checkpoints = resume.invalid if resume is not None else ()
         if resume is not None:
             self._restore(resume)
@@ -153,6 +160,9 @@ class Trainer(Generic[BatchT]):
             if self.config.compile:
                 self._compile()
             self._warn_invalid_checkpoints()
+            self._check_warmup()
+            if self.evaluates_start:
+                self._evaluate_start()
             first = self.state.step + 1
             while not self.state.ended:
                 epoch = self.state.epoch
@@ -160,11 +170,86 @@ class Trainer(Generic[BatchT]):
                 if self.state.step == first and self.processes.rank == 0:
                     self.checkpoint_writer.allocate(self._state_dicts())
                 self._after_step(loss, self.state.epoch > epoch, stop)
+            self._report_best()
             # A signal may have arrived while waiting for the last commit.
             [signal] = all_reduce_max(self.processes, [stop.requested or 0])
             self._raise_if_stopped(signal, stop)
         self._load_best()
         return self.state
+
+    def _check_warmup(self) -> None:
+        """Log a warm-up longer than the training, whose learning rate stays below its peak."""
+        config = self.config
+        ends = [] if config.steps is None else [config.steps]
+        if config.epochs is not None:
+            per_step = config.gradient_accumulation_steps
+            ends.append(math.ceil(config.epochs * len(self.loader.epoch) / per_step))
+        if not self.state.step and ends and config.warmup_steps > min(ends):
+            self.bar.log(
+                Message(
+                    "training.long_warmup",
+                    "training.warmup_steps is {warmup:,}, more than the {steps:,} steps of this "
+                    "training, whose learning rate stays below training.learning_rate; set it "
+                    "to {fewer:,}",
+                    warmup=config.warmup_steps,
+                    steps=min(ends),
+                    fewer=min(ends) // 10,
+                )
+            )
+
+    def _evaluate_start(self) -> None:
+        """Score the weights that the training begins with, and keep them in a checkpoint."""
+        config = self.config
+        self.seconds = self.throughput.seconds
+        self.evaluate()
+        self._call("on_evaluation")
+        out_of_time = config.minutes is not None and self.throughput.seconds >= 60 * config.minutes
+        [late] = all_reduce_max(self.processes, [out_of_time])
+        if config.method == "linear":
+            self._end("done")
+        elif late and config.method == "auto":
+            self._end("minutes")
+            self.bar.log(
+                Message(
+                    "training.no_time_to_fine_tune",
+                    "fine-tuning is left out: {seconds:,.0f} s have passed of {minutes:g} minutes",
+                    seconds=self.throughput.seconds,
+                    minutes=config.minutes,
+                )
+            )
+        self._commit(signal=0)
+
+    def _report_best(self) -> None:
+        """Log the score of the start and the best one, and which weights are kept."""
+        rows = {int(r["step"] or 0): r for r in self.metrics.records if r["kind"] == "dev"}
+        start, best = rows.get(0), rows.get(self.state.best_step)
+        if start is None or best is None or not self.state.step:
+            return
+        metric, score = str(start["metric"]), float(start["score"] or math.nan)
+        seconds, later = float(start["seconds"] or 0.0), self.seconds
+        if best is start:
+            message = Message(
+                "training.start_is_kept",
+                "{metric} on dev: {score:.4f} at the start ({seconds:,.0f} s), no better at any "
+                "step ({later:,.0f} s); the weights of the start are kept",
+                metric=metric,
+                score=score,
+                seconds=seconds,
+                later=later,
+            )
+        else:
+            message = Message(
+                "training.start_and_best",
+                "{metric} on dev: {score:.4f} at the start ({seconds:,.0f} s), {best:.4f} at step "
+                "{step:,} ({later:,.0f} s in all), whose weights are kept",
+                metric=metric,
+                score=score,
+                seconds=seconds,
+                best=float(best["score"] or math.nan),
+                step=self.state.best_step,
+                later=later,
+            )
+        self.bar.log(message)
 
     def train_step(self) -> float:
         """One step of the optimizer; the mean loss of a target."""
@@ -323,19 +408,23 @@ class Trainer(Generic[BatchT]):
         failing = failing or self.callbacks.failure is not None
         signal, failed = all_reduce_max(self.processes, [stop.requested or 0, failing])
         if evaluated or saving or signal or failed:
-            states = self.strategy.gather(self._state_dicts())  # by all, before one of them fails
-            with raise_together(self.processes):
-                if self.write_error is not None:
-                    raise self.write_error
-                self.save_checkpoint(states)
-                self._call("on_checkpoint")
-                if self.state.ended:
-                    self._call("on_end")
-                if signal or self.state.ended or self.callbacks.failure is not None:
-                    self.checkpoint_writer.wait()
-                if self.callbacks.failure is not None:
-                    raise self.callbacks.failure
+            self._commit(signal)
         self._raise_if_stopped(signal, stop)
+
+    def _commit(self, signal: float) -> None:
+        """Write a checkpoint of this step; wait for it where the training ends."""
+        states = self.strategy.gather(self._state_dicts())  # by all, before one of them fails
+        with raise_together(self.processes):
+            if self.write_error is not None:
+                raise self.write_error
+            self.save_checkpoint(states)
+            self._call("on_checkpoint")
+            if self.state.ended:
+                self._call("on_end")
+            if signal or self.state.ended or self.callbacks.failure is not None:
+                self.checkpoint_writer.wait()
+            if self.callbacks.failure is not None:
+                raise self.callbacks.failure
 
     def _call(self, moment: str) -> None:
         """Call the callbacks, in the first process only."""
@@ -490,8 +579,8 @@ class Trainer(Generic[BatchT]):
                     reason=invalid.reason,
                 )
             )
-        step = self.state.best_step
-        if self.processes.rank == 0 and step not in (0, self.state.step):
+        step, scored = self.state.best_step, not math.isnan(self.state.best_score)
+        if self.processes.rank == 0 and scored and step != self.state.step:
             warning = missing_best_warning(self.store, step)
             if warning:
                 self.bar.log(warning)

@@ -23,9 +23,7 @@ from jumok.decoding.config import DecodingConfig
 from jumok.errors import InputError, Message, RecipeError
 from jumok.models.config import TransformerConfig
 from jumok.tasks.recipe.extensions import check_extensions
-from jumok.tasks.recipe.inherited_config import (
-    inherit_model_config,
-)
+from jumok.tasks.recipe.inherited_config import INHERITED, inherit_model_config
 from jumok.tasks.recipe.shipped_start import with_shipped_model
 from jumok.tasks.recipe.tables import (
     AugmentationConfig,
@@ -103,6 +101,7 @@ class Recipe:
         get_task(self.task).check_recipe(self)
         _check_pairs(self)
         _check_distillation(self)
+        _check_method(self)
         if self.training.lora.rank and not self.model.init:
             raise RecipeError(
                 "recipe.lora_without_init",
@@ -263,6 +262,16 @@ def recipe_of_file(file: str, task: str, overrides: Overrides = ()) -> Recipe:
 def change_recipe(recipe: Recipe, overrides: Overrides) -> Recipe:
     """A recipe with `key=value` overrides, as `load_recipe` applies them to a file."""
     return _recipe_with(to_dict(recipe), overrides) if overrides else recipe
+
+
+def candidate_recipes(recipe: Recipe) -> list[Recipe]:
+    """The recipe with each of `model.candidates` as `model.init`; itself without candidates."""
+    tree = to_dict(recipe)
+    kept = {key: value for key, value in tree["model"].items() if key not in INHERITED}
+    return [
+        _recipe_with({**tree, "model": {**kept, "init": name, "candidates": []}}, ())
+        for name in recipe.model.candidates
+    ] or [recipe]
 
 
 def _recipe_with(tree: Mapping[str, Any], overrides: Overrides) -> Recipe:
@@ -459,6 +468,44 @@ def _check_pairs(recipe: Recipe) -> None:
             "recipe.compare_needs_pairs",
             'model.pooling "compare" needs text pairs (data.pair), model.n_segments = 2 and '
             'model.kind = "encoder"; choose another pooling otherwise',
+        )
+
+
+def _check_method(recipe: Recipe) -> None:
+    """Raise InputError for a linear layer or class weights where the task or model has none."""
+    task, training, model = get_task(recipe.task), recipe.training, recipe.model
+    if training.class_weights != "none" and (
+        not task.weighs_classes or recipe.distillation.teachers
+    ):
+        raise RecipeError(
+            "recipe.class_weights_not_for_task",
+            'training.class_weights must be "none" but for the task classification without '
+            "[distillation], got {class_weights}; leave it out",
+            class_weights=training.class_weights,
+        )
+    if training.method == "fine-tune":
+        if model.candidates:
+            raise RecipeError(
+                "recipe.candidates_without_linear",
+                'model.candidates must be left out with training.method = "fine-tune", which '
+                "compares no models; name one with model.init",
+            )
+        return
+    if not task.has_linear_head:
+        raise RecipeError(
+            "recipe.method_not_for_task",
+            'training.method must be "fine-tune" for the task {task}, got {method}; a linear '
+            "layer is available for {available}",
+            task=recipe.task,
+            method=training.method,
+            available=", ".join(tasks_with(lambda each: each.has_linear_head)),
+        )
+    if not model.init or model.kind != "encoder" or recipe.distillation.teachers:
+        raise RecipeError(
+            "recipe.method_needs_encoder",
+            'training.method = "{method}" needs model.init, a pretrained encoder, and no '
+            '[distillation]; set training.method = "fine-tune" otherwise',
+            method=training.method,
         )
 
 

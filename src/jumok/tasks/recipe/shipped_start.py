@@ -11,12 +11,18 @@ from jumok.tasks.registry import TASKS, get_task
 SHIPPED_MODEL = "ko-small"  # a user's recipe begins from it unless it sets another start,
 SHIPPED_VECTORS = "ko-small-vectors"  # or from this one for pairs of texts
 COMPARED_PAIRS = {"pooling": "compare", "n_segments": 2}  # as the recipe `question_pair`
+EPOCHS = 6.0  # without another end
 FINE_TUNING = {
     "batch_tokens": 1024,  # some thousand texts are hundreds of steps
     "learning_rate": 1e-3,
     "layer_decay": 0.8,
     "schedule": "linear",
     "warmup_steps": 10,
+}
+LINEAR_FIRST = {  # besides, of tasks with such an output layer
+    "method": "auto",
+    "class_weights": "auto",
+    "ema_decay": 0.95,  # the mean of 20 steps: single ones of so high a rate scatter by points
 }
 
 
@@ -25,7 +31,8 @@ def with_shipped_model(recipe: Mapping[str, Any], overrides: Overrides) -> Confi
 
     It is used for tasks with a `start` when neither the file nor the overrides set another
     `model.init`, a hyperparameter of the architecture or a key of [vocabulary]. The values of
-    fine-tuning then become the defaults. Naming a shipped model changes nothing but the model.
+    fine-tuning then become the defaults. Naming a shipped model changes nothing but the model;
+    without a name single texts begin from the better one.
     """
     tree = apply_overrides(recipe, overrides)
     model, training, data = (tree.get(name, {}) for name in ("model", "training", "data"))
@@ -48,5 +55,20 @@ def with_shipped_model(recipe: Mapping[str, Any], overrides: Overrides) -> Confi
         or not has_weights(init)
     ):
         return None
-    table = {"model": {"init": init, **head, **recipe.get("model", {})}}
-    return {**recipe, **table, "training": {**FINE_TUNING, **recipe.get("training", {})}}
+    defaults: dict[str, Any] = {**FINE_TUNING, **_method(tree)}
+    ends = {"steps", "epochs", "minutes"} & training.keys()
+    if not ends:
+        defaults["epochs"] = EPOCHS
+    begin: dict[str, Any] = {"init": init, **head}
+    if "init" not in model and init == SHIPPED_MODEL and "method" in defaults:
+        begin["candidates"] = [SHIPPED_MODEL, SHIPPED_VECTORS]
+    table = {"model": {**begin, **recipe.get("model", {})}}
+    return {**recipe, **table, "training": {**defaults, **recipe.get("training", {})}}
+
+
+def _method(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of [training] of a linear layer first, for the tasks that have one."""
+    task = get_task(str(tree.get("task")))
+    if not task.has_linear_head or tree.get("distillation"):
+        return {}
+    return {k: v for k, v in LINEAR_FIRST.items() if k != "class_weights" or task.weighs_classes}

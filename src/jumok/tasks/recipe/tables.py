@@ -26,6 +26,7 @@ class ModelConfig(TransformerConfig):
     generator: float = 0.0  # ELECTRA: width of a generator relative to d_model; 0: masked tokens
     generator_layers: int = 4
     init: str = ""  # a run or checkpoint whose tokenizer and backbone weights to use
+    candidates: tuple[str, ...] = ()  # with training.method: the best of them becomes `init`
 
     def __post_init__(self) -> None:
         super().__post_init__()

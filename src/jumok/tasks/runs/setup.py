@@ -1,5 +1,6 @@
 """The setup of a training: tokenizers, model, initial weights and job, before the first step."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,21 +19,25 @@ from jumok.models.size import min_bytes, min_parameter_count
 from jumok.models.weights import named_weights
 from jumok.nn.lora import add_lora
 from jumok.pretrained.hub import find_model
+from jumok.ranks import is_main_process
 from jumok.seeding import derive_seed
 from jumok.shipped import resolve_vocabulary
 from jumok.tasks.inputs.text_encoder import TextInputs
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair, non_default_keys
-from jumok.tasks.recipe.recipe import Recipe, check_pretokenized
+from jumok.tasks.recipe.recipe import Recipe, candidate_recipes, check_pretokenized
 from jumok.tasks.recipe.tables import ModelConfig, VocabularyRecipe
 from jumok.tasks.registry import get_task
 from jumok.tasks.runs.initialize_from import LoadReport, initialize_from, load_tokenizers
+from jumok.tasks.shared.linear_head import LinearHead, fit_linear_head
 from jumok.tasks.shared.recipe_job import RecipeJob
+from jumok.tasks.shared.text_job import TextJob
 from jumok.terminal import print_notice
 from jumok.text.sentencepiece import SentencePieceTokenizer
 from jumok.training.config import TrainingConfig
 from jumok.training.estimate import Cost, estimate
 from jumok.training.layer_decay import frozen_parameters
 
+UNBALANCED = 2  # times the rows of the rarest label
 LARGE_BYTES = 10_000_000  # of training files that are read and tokenized for seconds
 MAX_NAMES = 3
 WEIGHT_COPIES = 4  # float32 per weight: itself, its gradient, AdamW's two moments
@@ -40,13 +45,15 @@ WEIGHT_COPIES = 4  # float32 per weight: itself, its gradient, AdamW's two momen
 
 @dataclass(frozen=True)
 class TrainingSetup:
-    """Everything a new training starts with."""
+    """Everything a new training starts with; `recipe` has what the data decided."""
 
+    recipe: Recipe
     splits: Splits
     tokenizers: TokenizerPair
     model: nn.Module
     load_report: LoadReport | None
     job: RecipeJob[Any]
+    linear: LinearHead | None = None  # of its output layer
 
 
 def prepare_training(recipe: Recipe, device: torch.device) -> TrainingSetup:
@@ -58,6 +65,7 @@ def prepare_training(recipe: Recipe, device: torch.device) -> TrainingSetup:
     task.check_device(recipe, device)
     large = _report_reading(recipe.data)
     splits = load_splits(recipe.data, recipe.columns)
+    recipe = weigh_classes(recipe, splits)
     if large:
         print_notice(
             Message(
@@ -66,16 +74,80 @@ def prepare_training(recipe: Recipe, device: torch.device) -> TrainingSetup:
                 rows=len(splits.train),
             )
         )
+    setups = [_prepare(each, splits, device) for each in candidate_recipes(recipe)]
+    best = max(setups, key=lambda each: each.linear.score if each.linear else 0.0)
+    if best.linear is None:
+        return best
+    seconds = sum(each.linear.seconds for each in setups if each.linear)
+    return replace(best, linear=replace(best.linear, seconds=seconds))
+
+
+def _prepare(recipe: Recipe, splits: Splits, device: torch.device) -> TrainingSetup:
+    """The setup of a recipe whose splits are read; the first output layer is the linear one."""
+    task = get_task(recipe.task)
     tokenizers = get_tokenizers(recipe, splits.train)
     check_tokenizers(recipe, tokenizers)
-    recipe = recipe.with_vocabulary(*tokenizers.sizes)
-    model = build_model(recipe, splits.labels, device)
-    task.check_trainable(recipe, model, tokenizers)
+    sized = recipe.with_vocabulary(*tokenizers.sizes)
+    model = build_model(sized, splits.labels, device)
+    task.check_trainable(sized, model, tokenizers)
     frozen_parameters(named_weights(model), recipe.training.freeze)  # raises for unknown names
-    load_report = initialize_weights(recipe, model, splits.labels)
-    add_adapters(recipe, model)
-    job = task.job(recipe)(recipe, model, tokenizers, splits, device)
-    return TrainingSetup(splits, tokenizers, model, load_report, job)
+    load_report = initialize_weights(sized, model, splits.labels)
+    job = task.job(recipe)(sized, model, tokenizers, splits, device)
+    linear = fit_first(job)
+    add_adapters(sized, model)
+    return TrainingSetup(recipe, splits, tokenizers, model, load_report, job, linear)
+
+
+def fit_first(job: RecipeJob[Any]) -> LinearHead | None:
+    """Fit the output layer as `training.method` asks, and print its score; None: fine-tune only."""
+    recipe = job.recipe
+    if recipe.training.method == "fine-tune":
+        return None
+    assert isinstance(job, TextJob)  # checked with the recipe
+    linear = fit_linear_head(job)
+    if is_main_process():
+        print_notice(
+            Message(
+                "train.linear_fitted",
+                "linear layer on the frozen vectors of {init}: {metric} {score:.4f} by "
+                "cross-validation of {rows:,} rows, {seconds:.1f} s",
+                init=recipe.model.init,
+                metric=linear.metric,
+                score=linear.score,
+                rows=linear.rows,
+                seconds=linear.seconds,
+            )
+        )
+    return linear
+
+
+def weigh_classes(recipe: Recipe, splits: Splits) -> Recipe:
+    """Decide `class_weights = "auto"` by the labels of the training split, and say so.
+
+    Where the most frequent label has more than twice the rows of the rarest, labels are weighted,
+    and macro F1 selects the weights unless the recipe names a metric.
+    """
+    if recipe.training.class_weights != "auto":
+        return recipe
+    counts = Counter(splits.train.column("label"))
+    (_, most), (_, least) = counts.most_common(1)[0], counts.most_common()[-1]
+    unbalanced = most > UNBALANCED * least
+    training = replace(recipe.training, class_weights="balanced" if unbalanced else "none")
+    recipe = replace(recipe, training=training)
+    if not unbalanced:
+        return recipe
+    metric = recipe.metric or "macro_f1"
+    print_notice(
+        Message(
+            "train.unbalanced",
+            "the labels are unbalanced ({least:,} to {most:,} rows): each label weighs the same "
+            '(training.class_weights = "balanced"), and {metric} selects the checkpoint',
+            least=least,
+            most=most,
+            metric=metric,
+        )
+    )
+    return replace(recipe, metric=metric)
 
 
 def _report_reading(data: DataConfig) -> bool:

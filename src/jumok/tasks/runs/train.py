@@ -26,7 +26,7 @@ from jumok.processes import (
     raise_together,
 )
 from jumok.tasks.pipeline.outputs import EvaluationResult
-from jumok.tasks.recipe.recipe import Recipe
+from jumok.tasks.recipe.recipe import Recipe, candidate_recipes
 from jumok.tasks.registry import get_task
 from jumok.tasks.runs.check_data import report_on
 from jumok.tasks.runs.evaluate import evaluate, report_bad_rows
@@ -35,16 +35,18 @@ from jumok.tasks.runs.run import Run
 from jumok.tasks.runs.setup import (
     add_adapters,
     build_model,
+    fit_first,
     initialize_weights,
     prepare_training,
 )
+from jumok.tasks.shared.linear_head import LinearHead
 from jumok.tasks.shared.recipe_job import RecipeJob
 from jumok.terminal import print_notice
 from jumok.training.callbacks import Callback
 from jumok.training.checkpoints.checkpoint import Checkpoint
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.lock import run_lock
-from jumok.training.reporting.metrics import MetricsLog
+from jumok.training.reporting.metrics import LogRecord, MetricsLog
 from jumok.training.reporting.report import write_report
 from jumok.training.state import TrainerState
 from jumok.training.trainer import Trainer
@@ -129,9 +131,24 @@ def _already_started(recipe: Recipe, run: Run, processes: ProcessGroup) -> bool:
 
 
 def has_recipe(run: Run, recipe: Recipe) -> bool:
-    """Whether this is the recipe of the run, wherever relative paths of its data begin."""
-    first, second = (replace(r, data=r.data.absolute()) for r in (run.recipe(), recipe))
-    return first == second
+    """Whether this is the recipe of the run, wherever relative paths of its data begin.
+
+    What the data have decided may differ: the candidate, the class weights and the metric.
+    """
+    found = run.recipe()
+    weights, metric = found.training.class_weights, found.metric
+    for each in candidate_recipes(recipe):
+        if each.training.class_weights == "auto":
+            training = replace(each.training, class_weights=weights)
+            each = replace(each, training=training, metric=each.metric or metric)
+        if _located(each) == _located(found):
+            return True
+    return False
+
+
+def _located(recipe: Recipe) -> Recipe:
+    """A recipe with absolute paths of its data."""
+    return replace(recipe, data=recipe.data.absolute())
 
 
 def _resume(
@@ -169,6 +186,7 @@ class _StartedRun:
     model: nn.Module
     load_report: LoadReport | None
     job: RecipeJob[Any] | None = None  # where it is built already
+    linear: LinearHead | None = None
 
 
 def _start_run(recipe: Recipe, folder: Path, device: torch.device, stack: ExitStack) -> _StartedRun:
@@ -176,9 +194,17 @@ def _start_run(recipe: Recipe, folder: Path, device: torch.device, stack: ExitSt
     Run(folder).check_absent(resumable=True)
     setup = prepare_training(recipe, device)
     stack.enter_context(run_lock(folder))
-    run = Run.create(folder, recipe, setup.tokenizers)
+    run = Run.create(folder, setup.recipe, setup.tokenizers)
     _report_initialization(run, setup.load_report)
-    return _StartedRun(run, recipe, setup.splits, setup.model, setup.load_report, setup.job)
+    return _StartedRun(
+        run,
+        setup.recipe,
+        setup.splits,
+        setup.model,
+        setup.load_report,
+        setup.job,
+        setup.linear,
+    )
 
 
 def _join_run(run: Run, device: torch.device, *, initialize: bool) -> _StartedRun:
@@ -222,8 +248,11 @@ def _train(
         job = started.job or get_task(recipe.task).job(recipe)(
             recipe, model, tokenizers, splits, device
         )
+        linear = started.linear
         if checkpoint is None:
             job.initialize()
+            if started.job is None:
+                linear = fit_first(job)
     with raise_together(processes):
         trainer = Trainer(
             job,
@@ -235,6 +264,8 @@ def _train(
             resume=checkpoint,
             processes=processes,
             callbacks=callbacks,
+            evaluates_start=bool(recipe.model.init),
+            seconds_before=0.0 if linear is None else linear.seconds,
         )
     state = trainer.fit()
     with raise_together(processes):
@@ -258,7 +289,7 @@ def _train(
         evaluated = [evaluate(pipeline, splits[name], name) for name in splits.tests or ("dev",)]
     seconds_before = 0.0 if checkpoint is None else trainer.seconds_before
     seconds = seconds_before + time.monotonic() - start_time
-    results = _results(recipe, model, state, evaluated, seconds) | {
+    results = _results(recipe, model, state, evaluated, seconds, trainer.metrics.records) | {
         "skipped_rows": {name: table.bad_rows.count for name, table in splits.tables.items()},
         "data_sha256": {name: t.sha256 for name, t in splits.tables.items() if t.sha256},
         **run.initialized_from(),
@@ -316,7 +347,15 @@ def _results(
     state: TrainerState,
     evaluated: list[EvaluationResult],
     seconds: float,
+    records: Sequence[LogRecord],
 ) -> dict[str, Any]:
+    start = {
+        f"start_{key}": record[key]
+        for record in records
+        if record["kind"] == "dev" and record["step"] == 0
+        for key in ("score", "seconds")
+    }
+    linear = recipe.training.method != "fine-tune" and state.best_step == 0
     first, *others = [result.scores for result in evaluated]
     return {
         "name": recipe.name,
@@ -326,7 +365,9 @@ def _results(
             "metric": recipe.selection_metric,
             "score": state.to_dict()["best_score"],  # null without an evaluation
             "step": state.best_step,
+            **start,  # of the pretrained weights, before the first step
         },
+        "method": "linear" if linear else "fine-tune",
         "seed": recipe.seed,
         "steps": state.step,
         "ended": state.ended,

@@ -48,7 +48,8 @@ def best_valid(
     `metadata` is that of the run: checkpoints of other runs are not considered. Without any other
     valid checkpoint it stays the best one, and opening it raises its error.
     """
-    error = validation_error(store, best) if best else "no evaluation gave a score"
+    scored = not math.isnan(score)
+    error = validation_error(store, best) if scored else "no evaluation gave a score"
     others = [each for each in store.last() if each.belongs_to(metadata)] if error else []
     if not others:
         return best, score, ""
@@ -56,7 +57,7 @@ def best_valid(
     step = best_step(others, scores)
     metric, found = scores.get(step, ("", math.nan))
     which = "the newest" if math.isnan(found) else f"the best valid one, {metric} {found:.4f}"
-    reason = f"step-{best}, the best, cannot be used ({error})" if best else error
+    reason = f"step-{best}, the best, cannot be used ({error})" if scored else error
     return step, found, f"{reason}; the weights are those of step-{step}, {which}"
 
 
