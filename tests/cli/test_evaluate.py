@@ -18,7 +18,9 @@ from tests.cli.commands import call
 from tests.tiny_runs import readings, reviews, write_reviews, write_tsv
 
 Capture = pytest.CaptureFixture[str]
-CLASSIFICATION = ["task", "split", "n", "accuracy", "macro_f1", "calibration_error", "kernel"]
+CLASSIFICATION = [
+    *("task", "split", "n", "accuracy", "macro_f1", "calibration_error", "labels", "kernel")
+]
 SEQUENCES = [
     "task",
     "split",
@@ -108,10 +110,39 @@ def test_several_test_sets(capsys: Capture, tmp_path: Path, reading_recipe: Path
 
 def test_the_text_output(capsys: Capture, review_run: Path) -> None:
     done = call(capsys, "evaluate", review_run)
-    lines = dict(line.split(maxsplit=1) for line in done.out.splitlines())
-    assert list(lines) == CLASSIFICATION
+    scores, _, labels = done.out.partition("\n\n")
+    lines = dict(line.split(maxsplit=1) for line in scores.splitlines())
+    assert list(lines) == [name for name in CLASSIFICATION if name != "labels"]
     assert lines["n"] == "40"
+    head, *rows = labels.splitlines()
+    assert head.split() == ["n", "precision", "recall", "f1"]
+    assert sum(int(row.split()[1]) for row in rows) == 40
     assert float(lines["accuracy"]) <= 1.0
+
+
+@pytest.mark.parametrize("ending", ["tsv", "jsonl"])
+def test_a_file_of_predictions(
+    capsys: Capture, tmp_path: Path, review_run: Path, ending: str
+) -> None:
+    """One row for each row of the data; their accuracy is the score."""
+    path = tmp_path / f"rows.{ending}"
+    (scores,) = call(capsys, "evaluate", review_run, "--json", "--predictions", path).rows
+    lines = path.read_text(encoding="utf-8").splitlines()
+    if ending == "tsv":
+        keys, *cells = (line.split("\t") for line in lines)
+        rows = [dict(zip(keys, row, strict=True)) for row in cells]
+    else:
+        rows = [json.loads(line) for line in lines]
+    assert list(rows[0]) == ["text", "label", "prediction", "probability"]
+    assert len(rows) == scores["n"]
+    right = sum(row["label"] == row["prediction"] for row in rows)
+    assert right / len(rows) == pytest.approx(scores["accuracy"])
+    assert sum(each["n"] for each in scores["labels"].values()) == len(rows)
+
+
+def test_a_file_of_predictions_has_a_known_ending(capsys: Capture, review_run: Path) -> None:
+    done = call(capsys, "evaluate", review_run, "--predictions", "rows.xlsx")
+    assert (done.code, "must end in .tsv or .jsonl" in done.err) == (2, True)
 
 
 @pytest.mark.parametrize("ending", ["", ".gz", ".xz"])

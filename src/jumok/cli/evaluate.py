@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,8 +17,9 @@ from jumok.cli.options import (
     with_precision,
 )
 from jumok.errors import UsageError
+from jumok.language import translate
 from jumok.shipped import complete_run
-from jumok.terminal import print_json, print_line
+from jumok.terminal import pad, print_json, print_line, text_width
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -40,6 +41,14 @@ def evaluate(
     decoding: DecodingOverrides = None,
     precision: PrecisionOption = None,
     device: DeviceOption = "auto",
+    predictions: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write text, label, prediction and probability of each row to a .tsv or "
+            ".jsonl file.",
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the scores as one JSON object.")
     ] = False,
@@ -54,7 +63,8 @@ def evaluate(
     pipeline = with_precision(load_ensemble(run, ensemble, decoding or [], device), precision)
     pipeline = apply_decoding(pipeline, decoding or [], ensemble, precision)
     info = ensemble_info(ensemble, precision)
-    first, *others = [scores | info for scores in evaluate_all(pipeline, data, split)]
+    found = evaluate_all(pipeline, data, split, predictions)
+    first, *others = [scores | info for scores in found]
     if as_json:
         print_json(first | ({"others": others} if others else {}))
         return
@@ -62,9 +72,21 @@ def evaluate(
         print_line(("\n" if number else "") + _lines(scores))
 
 
-def _lines(scores: Mapping[str, object]) -> str:
-    width = max(map(len, scores))
-    return "\n".join(f"{name:<{width}} {_shown(value)}" for name, value in scores.items())
+def _lines(scores: Mapping[str, Any]) -> str:
+    """One line for each score, then one for each label of a classifier."""
+    plain = {name: value for name, value in scores.items() if name != "labels"}
+    width = max(map(len, plain))
+    lines = [f"{name:<{width}} {_shown(value)}" for name, value in plain.items()]
+    labels: dict[str, dict[str, float]] = scores.get("labels", {})
+    if labels:
+        width = max(map(text_width, labels))
+        names = ("n", "precision", "recall", "f1")
+        lines += ["", " " * width + "".join(f"{translate(name):>11}" for name in names)]
+        lines += [
+            pad(label, width) + "".join(f"{_shown(row[name]):>11}" for name in names)
+            for label, row in labels.items()
+        ]
+    return "\n".join(lines)
 
 
 def _shown(value: object) -> str:

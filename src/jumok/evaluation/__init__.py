@@ -9,6 +9,7 @@ if TYPE_CHECKING:
         ClassificationMetrics,
         calibration_error,
         classification_metrics,
+        label_scores,
     )
     from jumok.evaluation.entities import EntityMetrics, entity_metrics
     from jumok.evaluation.language_models import LanguageModelMetrics
@@ -33,6 +34,7 @@ __all__ = [
     "classification_metrics",
     "entity_metrics",
     "exact_match",
+    "label_scores",
     "multi_label_metrics",
     "regression_metrics",
     "sequence_metrics",
@@ -41,7 +43,10 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(  # imported on first access: a classifier needs little of them
     __name__,
     {
-        "classification": ("ClassificationMetrics", "calibration_error", "classification_metrics"),
+        "classification": (
+            *("ClassificationMetrics", "calibration_error", "classification_metrics"),
+            "label_scores",
+        ),
         "entities": ("EntityMetrics", "entity_metrics"),
         "language_models": ("LanguageModelMetrics",),
         "multi_label": ("MultiLabelMetrics", "multi_label_metrics"),

@@ -48,6 +48,29 @@ def classification_metrics(
     return ClassificationMetrics(n, float(correct.sum() / max(n, 1)), macro_f1, confusion)
 
 
+def label_scores(
+    confusion: NDArray[np.int64], labels: Sequence[str]
+) -> dict[str, dict[str, float | int]]:
+    """Precision, recall and F1, from 0 to 1, and the number of rows `n` of each label.
+
+    A value without any row to count, such as the precision of a label that is never predicted, is
+    0, as in scikit-learn.
+
+    >>> label_scores(np.array([[1, 1], [0, 2]]), ["가", "나"])["가"]
+    {'n': 2, 'precision': 1.0, 'recall': 0.5, 'f1': 0.6666666666666666}
+    """
+    correct, rows, predicted = confusion.diagonal(), confusion.sum(1), confusion.sum(0)
+    return {
+        label: {
+            "n": int(rows[i]),
+            "precision": float(correct[i] / max(predicted[i], 1)),
+            "recall": float(correct[i] / max(rows[i], 1)),
+            "f1": float(2 * correct[i] / max(rows[i] + predicted[i], 1)),
+        }
+        for i, label in enumerate(labels)
+    }
+
+
 def calibration_error(
     confidence: Sequence[float] | NDArray[np.float64],
     correct: Sequence[bool] | NDArray[np.bool_],

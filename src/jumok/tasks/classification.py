@@ -17,6 +17,7 @@ from jumok.evaluation import (
     ClassificationMetrics,
     calibration_error,
     classification_metrics,
+    label_scores,
 )
 from jumok.evaluation.examples import Mistake
 from jumok.models import EncoderDecoderClassifier, text_classifier
@@ -119,6 +120,7 @@ class ClassificationTask(Task):
                 "accuracy": metrics.accuracy,
                 "macro_f1": metrics.macro_f1,
                 "calibration_error": calibration_error(confidence.tolist(), correct.tolist()),
+                "labels": label_scores(metrics.confusion, labels),
             },
             confusion=metrics.confusion.tolist(),
             mistakes=[
@@ -150,6 +152,7 @@ class ClassificationTask(Task):
             [labels[i] for i in data.labels],
             [labels[i] for i in predicted],
             {"accuracy": fraction(predicted == data.labels)},
+            logits.softmax(-1).amax(-1).tolist(),
         )
 
 

@@ -208,12 +208,16 @@ def to_json(output: Output, extra: Mapping[str, Any] | None = None, *, tokens: b
 
 @dataclass(frozen=True)
 class RunOutputs:
-    """The outputs of a run for all rows, as text, and the statistics of each metric."""
+    """The outputs of a run for all rows, as text, and the statistics of each metric.
+
+    `probabilities` are those of the predicted labels of a classifier.
+    """
 
     texts: Sequence[str]
     expected: Sequence[str]
     outputs: Sequence[str]
     statistics: Mapping[str, "RowStatistics"]
+    probabilities: Sequence[float] | None = None
 
 
 @dataclass(frozen=True)

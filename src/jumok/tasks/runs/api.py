@@ -19,6 +19,7 @@ from jumok.tasks.runs.evaluate import evaluation_tables, report_bad_rows
 from jumok.tasks.runs.history import History
 from jumok.tasks.runs.load import load
 from jumok.tasks.runs.own_data import kept_data, table_of
+from jumok.tasks.runs.prediction_file import check_prediction_file, write_predictions
 from jumok.tasks.runs.run import Run as RunFiles
 from jumok.training.callbacks import Callback
 from jumok.training.reporting.metrics import METRICS, evaluations, read_records
@@ -208,9 +209,15 @@ def evaluate(
 
 
 def evaluate_all(
-    pipeline: Pipeline, data: object = None, split: str | None = None
+    pipeline: Pipeline,
+    data: object = None,
+    split: str | None = None,
+    predictions: Path | None = None,
 ) -> list[dict[str, Any]]:
-    """The scores of each table that `data` or `split` names; by default of all test sets."""
+    """The scores of each table that `data` or `split` names; by default of all test sets.
+
+    `predictions` is a file to write with the prediction for each row.
+    """
     if data is not None and split is not None:
         raise InputError("run.data_and_split", "data and split exclude each other; use one of them")
     if data is None:
@@ -219,6 +226,9 @@ def evaluate_all(
         name = Path(data).name if isinstance(data, str | os.PathLike) else "data"
         tables = {name: table_of(data, pipeline.recipe, pipeline.labels, pipeline.paired_columns)}
     report_bad_rows(tables.values())
+    if predictions is not None:
+        check_prediction_file(predictions, pipeline)
+        write_predictions(predictions, pipeline, tables)
     return [
         evaluate_table(pipeline, table, name).scores
         | ({"skipped_rows": table.bad_rows.count} if table.bad_rows.count else {})

@@ -82,9 +82,10 @@ def write_report(
         metric=next((row.metric for row in rows if row.metric), "score"),
         confusion=None if confusion is None else _with_shares(confusion, labels),
         labels=labels,
+        label_scores=results.get("labels", {}),
         mistakes=sorted(mistakes, key=lambda mistake: -mistake.probability),
         examples=examples,
-        results=list(_flatten(results)),
+        results=list(_flatten({k: v for k, v in results.items() if k != "labels"})),
         recipe_toml=recipe_toml,
     )
     path = folder / "report.html"
