@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("compiled")
 def start(model: NativeModel) -> list[NativeDecoder]:
     """Five requests of different sizes, of an encoder-decoder with their sources."""
     torch.manual_seed(3)
-    if not model.has_encoder:
+    if not model.weights.has_encoder:
         padded = NativeDecoder(model, padding=torch.tensor([2, 0]), capacity=30)
         return [NativeDecoder(model, capacity=30) for _ in range(4)] + [padded]
     sources = [torch.randint(3, 77, (n, s)) for n, s in ((1, 5), (1, 9), (1, 2), (1, 7), (2, 6))]

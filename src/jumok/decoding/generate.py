@@ -18,7 +18,7 @@ from jumok.decoding.finite import check_log_p, non_finite_error
 from jumok.decoding.hypothesis import Hypothesis
 from jumok.decoding.incremental.decoder import (
     IncrementalDecoder,
-    SearchesJointly,
+    SupportsSearch,
     SupportsTopK,
 )
 from jumok.decoding.inputs import GenerationInputs
@@ -63,7 +63,7 @@ def generate(
     Raises InputError for sampling without a key for each text, for a constraint that nothing can
     satisfy, and for scores that are not finite.
     """
-    if on_token is None and callback is None and isinstance(decoder, SearchesJointly):
+    if on_token is None and callback is None and isinstance(decoder, SupportsSearch):
         found = decoder.search(inputs, config, processors)
         if found is not None:
             return found

@@ -1,20 +1,32 @@
 """Incremental decoding with the C++ kernel, under the protocols of `jumok.decoding.incremental`.
 
-Shapes: B decoded rows, N sources, S source tokens, T new tokens, V vocabulary.
+A thin layer of tensors around `DecoderSession`. Shapes: B decoded rows, N sources, S source tokens,
+T new tokens, V vocabulary.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from jumok.errors import InputError, JumokError
-from jumok.native.library import NO_SUCH_ROW, OK, OUT_OF_VOCABULARY, StepCall, library
+from jumok.decoding.config import DecodingConfig
+from jumok.decoding.hypothesis import Hypothesis
+from jumok.decoding.inputs import GenerationInputs
+from jumok.decoding.processors import MinLength, Processor
+from jumok.errors import InputError
+from jumok.native import decoder_session
+from jumok.native.decoder_session import (
+    DecoderSession,
+    SessionStep,
+    Tokens,
+    unsupported_search,
+)
+from jumok.native.layout import Floats
 from jumok.native.model import NativeModel
-from jumok.native.threads import kernel_threads
+from jumok.text.ragged import Ragged
 
 
 class NativeDecoder:
@@ -38,56 +50,27 @@ class NativeDecoder:
         capacity: int,
     ) -> None:
         """source (N, S) int64; source_mask (N, S) bool, None without padding; padding (B) int64."""
-        if model.has_encoder != (source is not None):
-            raise InputError(
-                "kernel.source_of_decoder",
-                "source must be given for an encoder-decoder only; {has_encoder} the source",
-                has_encoder="give" if model.has_encoder else "leave out",
-            )
-        if capacity > model.max_length:
-            raise InputError(
-                "kernel.capacity_too_large",
-                "capacity must be at most {max_length} tokens, got {capacity}; use less, "
-                'decoding.kernel = "torch", or a model with a larger model.max_length',
-                max_length=model.max_length,
-                capacity=capacity,
-            )
         self.vocabulary_size = model.vocabulary_size
-        self.model = model  # keeps the weights alive
-        self._capacity = capacity
-        self._length = 0
-        self._n_rows: int | None = None
-        self._failed = False
-        self._n_recorded = 0
-        self._library = library()
-        self._request: int = self._library.jumok_create_request(model.handle)
-        if source is not None:
-            self._encode_sources(source, source_mask)
-        elif padding is not None:
-            if len(padding) and int(padding.min()) < 0:
-                raise InputError(
-                    "kernel.negative_padding",
-                    "padding must be 0 or more tokens, got {min}",
-                    min=int(padding.min()),
-                )
-            self._reset(len(padding), _on_cpu(padding).long().contiguous())
-
-    def __del__(self) -> None:
-        if hasattr(self, "_request"):
-            self._library.jumok_free_request(self._request)
+        self.model = model
+        self.session = DecoderSession(
+            model.weights,
+            None if source is None else _rows(source, source_mask),
+            padding=None if padding is None else _array(padding),
+            capacity=capacity,
+        )
 
     @property
     def length(self) -> int:
         """The number of cached positions, padding included."""
-        return self._length
+        return self.session.length
 
     def step(self, ids: Tensor) -> Tensor:
         """(B, T) int64 -> logits (B, V) float32 after the last token."""
-        return self._logits(ids, all_positions=False)
+        return torch.from_numpy(self.session.step(_array(ids)))
 
     def step_all(self, ids: Tensor) -> Tensor:
         """(B, T) int64 -> logits (B, T, V) float32 after every token; 0 on padding."""
-        return self._logits(ids, all_positions=True)
+        return torch.from_numpy(self.session.step_all(_array(ids)))
 
     def top_k(self, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """A step that returns only the k most likely tokens, in descending order.
@@ -95,72 +78,30 @@ class NativeDecoder:
         (B, T) int64 -> log-probabilities (B, k) float32 and tokens (B, k) int64; ties are resolved
         by the smaller id.
         """
-        self._check_k(k)
-        ids = self._check_ids(ids)
-        log_p = torch.empty(len(ids), k)
-        tokens = torch.empty(len(ids), k, dtype=torch.int64)
-        self._check_status(
-            self._library.jumok_topk(
-                *(self._request, ids.data_ptr(), ids.shape[1], k),
-                *(log_p.data_ptr(), tokens.data_ptr(), kernel_threads()),
-            )
-        )
-        self._length += ids.shape[1]
-        return log_p, tokens
+        return _tensors(self.session.top_k(_array(ids), k))
+
+    def search(
+        self, inputs: GenerationInputs, config: DecodingConfig, processors: Sequence[Processor]
+    ) -> list[list[Hypothesis]] | None:
+        """The results of greedy or beam search; None for settings that the kernel leaves out."""
+        known = _in_kernel(config, processors, inputs.stopping.end_ids)
+        if known is None or inputs.stopping.stop_strings is not None:
+            return None
+        return self.session.search(_array(inputs.prompt_ids), known, inputs.stopping)
 
     def reorder(self, rows: Tensor) -> None:
         """Keep these rows (B') int64, in this order."""
-        if self._n_rows is None:
-            return  # the first step determines the number of rows
-        rows = _on_cpu(rows).long().contiguous()
-        self._check_status(self._library.jumok_reorder(self._request, rows.data_ptr(), len(rows)))
-        self._n_rows = len(rows)
+        self.session.reorder(_array(rows))
 
     def rewind(self, tokens: int) -> None:
         """Remove the newest `tokens` positions of every row."""
-        if not 0 <= tokens <= self._length:
-            raise InputError(
-                "kernel.rewind_range",
-                "rewind must be by 0 to {length} positions, got {tokens}; rewind by less",
-                length=self._length,
-                tokens=tokens,
-            )
-        self._library.jumok_rewind(self._request, tokens)
-        self._length -= tokens
+        self.session.rewind(tokens)
 
     def record_attention(
         self, block: Literal["self", "cross"], heads: Sequence[tuple[int, int]]
     ) -> None:
         """Record the weights of these heads (layer, head) of the decoder from the next step on."""
-        model = self.model
-        if block == "cross" and not model.has_encoder:
-            raise InputError(
-                "kernel.cross_attention_needs_encoder_decoder",
-                "cross-attention needs an encoder-decoder, got a language model",
-            )
-        for layer, head in heads:
-            if not (0 <= layer < model.n_decoder_layers and 0 <= head < model.n_heads):
-                raise InputError(
-                    "kernel.heads_range",
-                    "heads must be (layer, head) up to ({n_decoder_layers}, {n_heads}), got "
-                    "({layer}, {head})",
-                    n_decoder_layers=model.n_decoder_layers - 1,
-                    n_heads=model.n_heads - 1,
-                    layer=layer,
-                    head=head,
-                )
-        if len(set(heads)) < len(heads):
-            raise InputError(
-                "kernel.head_twice", "each head must be given once, got {heads}", heads=list(heads)
-            )
-        numbers = [layer * model.n_heads + head for layer, head in heads]
-        chosen = torch.tensor(numbers, dtype=torch.int32)
-        self._check_status(
-            self._library.jumok_record_attention(
-                *(self._request, block == "cross", chosen.data_ptr(), len(heads))
-            )
-        )
-        self._n_recorded = len(heads)
+        self.session.record_attention(block, heads)
 
     def recorded_attention(self) -> Tensor:
         """The weights of the newest token of each row, before any reorder: (B, heads, S) float32.
@@ -168,139 +109,11 @@ class NativeDecoder:
         S is the largest number of keys: real source tokens for cross-attention, cached tokens
         without padding for self-attention. A row with fewer has zeros at the end.
         """
-        width = int(self._library.jumok_attention_width(self._request))
-        shape = (self._n_rows or 0, self._n_recorded, width)
-        weights = torch.from_numpy(np.zeros(shape, np.float32))  # without other threads
-        self._library.jumok_read_attention(self._request, weights.data_ptr())
-        return weights
+        return torch.from_numpy(self.session.recorded_attention())
 
-    def mean_attention(self) -> NDArray[np.float32]:
+    def mean_attention(self) -> Floats:
         """The mean of `recorded_attention` over the heads: (B, S)."""
-        width = int(self._library.jumok_attention_width(self._request))
-        mean = np.empty((self._n_rows or 0, width), np.float32)
-        self._library.jumok_read_mean_attention(self._request, mean.ctypes.data)
-        return mean
-
-    def _encode_sources(self, source: Tensor, source_mask: Tensor | None) -> None:
-        if source.ndim != 2 or (source_mask is not None and source_mask.shape != source.shape):
-            mask = "no mask" if source_mask is None else f"a mask {tuple(source_mask.shape)}"
-            raise InputError(
-                "kernel.source_shape",
-                "source and source_mask must both be (sources, tokens), got source {shape} and "
-                "{mask}",
-                shape=tuple(source.shape),
-                mask=mask,
-            )
-        N, S = source.shape
-        if self.model.max_length < S:
-            raise InputError(
-                "kernel.source_too_long",
-                "the source must have at most {max_length} tokens, got {s}; shorten the text or "
-                "train with a larger model.max_length",
-                max_length=self.model.max_length,
-                s=S,
-            )
-        source = _on_cpu(source).long().contiguous()
-        source_mask = None if source_mask is None else _on_cpu(source_mask).bool().contiguous()
-        mask_address = None if source_mask is None else source_mask.data_ptr()
-        self._n_rows = N
-        self._check_status(
-            self._library.jumok_encode_sources(
-                *(self._request, source.data_ptr(), mask_address),
-                *(N, S, kernel_threads()),
-            ),
-            self.model.source_vocabulary_size,
-        )
-
-    def _reset(self, n_rows: int, padding: Tensor | None) -> None:
-        self._n_rows = n_rows
-        address = None if padding is None else padding.data_ptr()
-        self._check_status(self._library.jumok_reset(self._request, address, n_rows))
-
-    def _check_k(self, k: int) -> None:
-        if not 0 < k <= self.vocabulary_size:
-            raise InputError(
-                "kernel.k_range",
-                "k must be from 1 to {vocabulary_size} tokens, got {k}",
-                vocabulary_size=self.vocabulary_size,
-                k=k,
-            )
-
-    def _check_ids(self, ids: Tensor) -> Tensor:
-        """The new tokens, checked and contiguous."""
-        self._check_memory()
-        if self._n_rows is None:
-            self._reset(len(ids), None)
-        if ids.ndim != 2 or len(ids) != self._n_rows or ids.shape[1] < 1:
-            raise InputError(
-                "kernel.ids_shape",
-                "ids must be ({n_rows}, T) with T of 1 or more, got {shape}",
-                n_rows=self._n_rows,
-                shape=tuple(ids.shape),
-            )
-        self._check_capacity(ids.shape[1])
-        return _on_cpu(ids).long().contiguous()
-
-    def _prepare_token(self) -> int:
-        """The number of rows, after the checks of a step with one token each."""
-        self._check_memory()
-        if self._n_rows is None:
-            self._reset(1, None)
-        self._check_capacity(1)
-        return self._n_rows or 0
-
-    def _check_memory(self) -> None:
-        if self._failed:
-            raise JumokError(
-                "kernel.out_of_memory_before",
-                "memory ran out in an earlier step; start again with a new decoder",
-            )
-
-    def _check_capacity(self, n: int) -> None:
-        if self._length + n > self._capacity:
-            raise InputError(
-                "kernel.capacity_exceeded",
-                "the decoder must not exceed its capacity of {capacity} positions, got {length}; "
-                "create it with a larger capacity",
-                capacity=self._capacity,
-                length=self._length + n,
-            )
-
-    def _logits(self, ids: Tensor, *, all_positions: bool) -> Tensor:
-        ids = self._check_ids(ids)
-        B, T = ids.shape
-        V = self.vocabulary_size
-        logits = torch.empty((B, T, V) if all_positions else (B, V))
-        self._check_status(
-            self._library.jumok_step(
-                *(self._request, ids.data_ptr(), T, all_positions),
-                *(logits.data_ptr(), kernel_threads()),
-            )
-        )
-        self._length += T
-        return logits
-
-    def _check_status(self, status: int, vocabulary_size: int | None = None) -> None:
-        if status == OUT_OF_VOCABULARY:
-            size = vocabulary_size or self.vocabulary_size
-            raise InputError(
-                "kernel.token_id_range",
-                "token ids must be from 0 to {size}, got one outside this range; use ids of the "
-                "model's own vocabulary",
-                size=size - 1,
-            )
-        if status == NO_SUCH_ROW:
-            raise InputError(
-                "kernel.rows_range",
-                "rows must be from 0 to {n_rows}, got another one",
-                n_rows=(self._n_rows or 0) - 1,
-            )
-        if status != OK:
-            self._failed = True  # some rows may be ahead of others
-            raise JumokError(
-                "kernel.out_of_memory_in_decoding",
-                "memory ran out while decoding; decode fewer rows at once",
-            )
+        return self.session.mean_attention()
 
 
 class DecoderStep(NamedTuple):
@@ -319,38 +132,10 @@ def step_together(steps: Sequence[DecoderStep]) -> list[Tensor | tuple[Tensor, T
 
         a, b = step_together([DecoderStep(first, ids), DecoderStep(second, other_ids, k=4)])
     """
-    first = steps[0].decoder
-    if any(step.decoder.model is not first.model for step in steps):
-        raise InputError(
-            "kernel.decoders_of_several_models",
-            "all decoders must be of one NativeModel; step those of others apart",
-        )
-    if len({id(step.decoder) for step in steps}) < len(steps):
-        raise InputError(
-            "kernel.decoder_twice", "each decoder must have one step, got two of one decoder"
-        )
-    checked = []
-    for decoder, ids, k in steps:
-        if k:
-            decoder._check_k(k)
-        checked.append(decoder._check_ids(ids))
-    calls = (StepCall * len(steps))(
-        *(
-            StepCall(step.decoder._request, ids.data_ptr(), ids.shape[1])
-            for step, ids in zip(steps, checked, strict=True)
-        )
+    found = decoder_session.step_together(
+        [SessionStep(decoder.session, _array(ids), k) for decoder, ids, k in steps]
     )
-    threads, V = kernel_threads(), first.vocabulary_size
-    logits = torch.empty(sum(map(len, checked)), V)
-    status = first._library.jumok_step_together(calls, len(steps), logits.data_ptr(), threads)
-    if status not in (OK, OUT_OF_VOCABULARY):
-        for step in steps:
-            step.decoder._failed = True  # some rows may be ahead of others
-    for step, ids in zip(steps, checked, strict=True):
-        step.decoder._check_status(status)
-        step.decoder._length += ids.shape[1]
-    parts = torch.split(logits, [len(ids) for ids in checked])
-    return [_top_k(part, k) if k else part for part, (_, _, k) in zip(parts, steps, strict=True)]
+    return list(map(_tensor_or_two, found))
 
 
 def step_rows(
@@ -361,54 +146,59 @@ def step_rows(
     ids (B, 1) int64 for the rows of all decoders, in order -> logits (B, V) float32, or with k what
     `top_k` returns for all rows; the bytes are those of each decoder alone.
     """
-    first, n = decoders[0], len(decoders)
-    if any(decoder.model is not first.model for decoder in decoders):
-        raise InputError(
-            "kernel.decoders_of_several_models",
-            "all decoders must be of one NativeModel; step those of others apart",
-        )
-    if k:
-        first._check_k(k)
-    ids = _on_cpu(ids).long().contiguous()
-    calls, address = (StepCall * n)(), ids.data_ptr()
-    for call, decoder in zip(calls, decoders, strict=True):
-        rows = decoder._prepare_token()
-        call.request, call.ids, call.T = decoder._request, address, 1
-        address += rows * ids.element_size()
-    if address != ids.data_ptr() + ids.numel() * ids.element_size() or ids.shape[1:] != (1,):
-        raise InputError(
-            "kernel.step_ids_shape",
-            "ids must be one token for each row of the decoders, got {shape}; pass their rows in "
-            "order",
-            shape=tuple(ids.shape),
-        )
-    logits = torch.empty(len(ids), first.vocabulary_size)
-    status = first._library.jumok_step_together(calls, n, logits.data_ptr(), kernel_threads())
-    if status not in (OK, OUT_OF_VOCABULARY):
-        for decoder in decoders:
-            decoder._failed = True  # some rows may be ahead of others
-    first._check_status(status)
-    for decoder in decoders:
-        decoder._length += 1
-    return _top_k(logits, k) if k else logits
+    sessions = [decoder.session for decoder in decoders]
+    return _tensor_or_two(decoder_session.step_rows(sessions, _array(ids), k))
 
 
-def _top_k(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k most likely tokens of contiguous logits (B, V), as `NativeDecoder.top_k`."""
-    B, V = logits.shape
-    log_p, tokens = torch.empty(B, k), torch.empty(B, k, dtype=torch.int64)
-    library().jumok_topk_rows(
-        *(logits.data_ptr(), B, V, k, log_p.data_ptr(), tokens.data_ptr()), kernel_threads()
+def _in_kernel(
+    config: DecodingConfig, processors: Sequence[Processor], end_ids: Sequence[int]
+) -> DecodingConfig | None:
+    """The settings with what these processors do, if the kernel does all of it; else None."""
+    banned = {each.end_id: each.n for each in processors if isinstance(each, MinLength)}
+    lengths = set(banned.values())
+    if (
+        len(banned) < len(processors)
+        or len(lengths) > 1
+        or set(banned) not in (set(), set(end_ids))
+    ):
+        return None
+    # The limits of the texts are those of the stopping criteria.
+    changed = replace(config, max_length=2**20, min_length=min(lengths, default=0))
+    return None if unsupported_search(changed) is not None else changed
+
+
+def _rows(source: Tensor, source_mask: Tensor | None) -> Ragged:
+    """Sources (N, S) without the padding that the mask hides."""
+    if source.ndim != 2 or (source_mask is not None and source_mask.shape != source.shape):
+        mask = "no mask" if source_mask is None else f"a mask {tuple(source_mask.shape)}"
+        raise InputError(
+            "kernel.source_shape",
+            "source and source_mask must both be (sources, tokens), got source {shape} and {mask}",
+            shape=tuple(source.shape),
+            mask=mask,
+        )
+    ids = _array(source)
+    if source_mask is None:
+        return Ragged.from_lists(ids.tolist())
+    return Ragged.from_lists(
+        [row[real].tolist() for row, real in zip(ids, _array(source_mask, torch.bool), strict=True)]
     )
-    return log_p, tokens
 
 
-def _on_cpu(tensor: Tensor) -> Tensor:
-    """The tensor itself; InputError if it is on another device."""
+def _array(tensor: Tensor, dtype: torch.dtype = torch.int64) -> NDArray:  # type: ignore[type-arg]
+    """A tensor as an array, a view where it can be; InputError if it is on another device."""
     if tensor.device.type != "cpu":
         raise InputError(
             "kernel.not_on_cpu",
             "the C++ kernel runs on the CPU, got a tensor on {device}; move it to the CPU",
             device=tensor.device,
         )
-    return tensor
+    return tensor.detach().to(dtype).numpy()
+
+
+def _tensors(found: tuple[Floats, Tokens]) -> tuple[Tensor, Tensor]:
+    return torch.from_numpy(found[0]), torch.from_numpy(found[1])
+
+
+def _tensor_or_two(found: Floats | tuple[Floats, Tokens]) -> Tensor | tuple[Tensor, Tensor]:
+    return _tensors(found) if isinstance(found, tuple) else torch.from_numpy(found)

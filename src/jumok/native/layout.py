@@ -8,7 +8,7 @@ Shapes: D d_model, E width of the embedding, A heads * d_head, F d_ff, K d_head,
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,27 +56,52 @@ def table_positions(max_length: int) -> int:
     return min(max_length, MAX_TABLE_POSITIONS)
 
 
+GeneratorKind = Literal["encoder_decoder", "decoder"]
+
+
 def encoder_dims(config: TransformerConfig) -> ModelDims:
     """The dimensions of an encoder with this config."""
+    return _dims(config, encoder_layers=config.n_layers, vocabulary=config.vocabulary_size)
+
+
+def generator_dims(config: TransformerConfig, kind: GeneratorKind) -> ModelDims:
+    """The dimensions of an encoder-decoder, or of a language model, with this config."""
+    has_encoder = kind == "encoder_decoder"
+    return _dims(
+        config,
+        encoder_layers=config.n_layers if has_encoder else 0,
+        decoder_layers=decoder_layers(config),
+        cross=has_encoder,
+        vocabulary=config.output_size,
+    )
+
+
+def decoder_layers(config: TransformerConfig) -> int:
+    """The layers of the decoder."""
+    return config.n_layers if config.n_decoder_layers is None else config.n_decoder_layers
+
+
+def _dims(config: TransformerConfig, **parts: int) -> ModelDims:
     d_head = config.d_head or config.d_model // config.n_heads
     scale = d_head**-0.5 if config.attention_scale is None else config.attention_scale
     return ModelDims(
         d_model=config.d_model,
         n_heads=config.n_heads,
-        n_kv_heads=config.n_heads,
+        n_kv_heads=config.n_kv_heads or config.n_heads,
         d_head=d_head,
         d_ff=config.d_ff,
-        encoder_layers=config.n_layers,
         max_length=table_positions(config.max_length),
-        vocabulary=config.vocabulary_size,
         activation=ACTIVATIONS.index(config.activation),
         gated=config.gated,
-        rms=config.norm == "rms",
+        rms=config.norm != "layer",
         norm_first=config.norm_first,
+        sublayer_norm=config.sublayer_norm,
+        qk_norm=config.qk_norm,
         embedding_norm=config.embedding_norm,
         norm_eps=config.norm_eps,
         attention_scale=scale,
         embedding_scale=math.sqrt(config.embedding_dim) if config.scale_embedding else 1.0,
+        **parts,
     )
 
 
@@ -104,6 +129,36 @@ def unsupported_encoder(config: TransformerConfig) -> Message | None:
             return Message(
                 "kernel.unsupported_encoder",
                 "the kernel does not compute encoders with {what}",
+                what=what,
+            )
+    return None
+
+
+def unsupported_generator(config: TransformerConfig, kind: GeneratorKind) -> Message | None:
+    """Why the kernel cannot compute a model of this config that generates; None if it can.
+
+    >>> unsupported_generator(TransformerConfig(n_kv_heads=4, qk_norm=True), "decoder")
+    >>> print(unsupported_generator(TransformerConfig(scale_output=True), "decoder"))
+    the kernel does not compute models with scaling before the output
+    """
+    if kind == "encoder_decoder":
+        reason = unsupported_encoder(config)
+        if reason is not None:
+            return reason
+    found = {
+        "scaling before the output": config.scale_output and kind == "encoder_decoder",
+        "a softcap": (config.output_softcap, config.attention_softcap) != (None, None),
+        "attention of an extension": config.attention != "softmax",
+        "norms of an extension": config.norm not in ("layer", "rms", "rms_offset"),
+        "positions of an extension": config.positions not in _POSITIONS,
+        "a rope base or scaling": (config.rope, config.local_rope) != (DEFAULT_ROPE, None),
+        "embeddings of another width": config.d_embedding is not None,
+    }
+    for what, has in found.items():
+        if has:
+            return Message(
+                "kernel.unsupported_generator",
+                "the kernel does not compute models with {what}",
                 what=what,
             )
     return None
@@ -178,33 +233,81 @@ def norm_vectors(
 
 
 def position_tables(
-    config: TransformerConfig, arrays: Arrays, prefix: str = "encoder."
+    config: TransformerConfig, arrays: Arrays, side: str = "encoder"
 ) -> Iterator[tuple[str, Floats]]:
-    """The tables of an encoder's positions and segments, those that there are."""
-    n, kind = table_positions(config.max_length), config.positions
+    """The tables of the positions and segments of one side, those that there are."""
+    n, kind, prefix = table_positions(config.max_length), config.positions, f"{side}."
     first = config.position_offset
     if kind == "learned":
         table = arrays[f"{prefix}embedding.positions.weight"]
-        yield "encoder.positions", to_float32(table[first : first + n])
+        yield f"{side}.positions", to_float32(table[first : first + n])
     elif kind in ("sinusoidal", "sinusoidal_halves", "sinusoidal_rotary"):
         halves = kind == "sinusoidal_halves"
         table = sinusoids(first + n, config.embedding_dim, halves=halves)
-        yield "encoder.positions", table[first:]
+        yield f"{side}.positions", table[first:]
     if kind in ("rotary", "sinusoidal_rotary"):
         cosine, sine = rotary_tables(n, config.d_head or config.d_model // config.n_heads)
-        yield "encoder.cosine", cosine
-        yield "encoder.sine", sine
+        yield f"{side}.cosine", cosine
+        yield f"{side}.sine", sine
     elif kind == "relative":
         yield (
-            "encoder.relative",
+            f"{side}.relative",
             relative_table(
                 n,
                 to_float32(arrays[f"{prefix}stack.relative.bias.weight"]),
                 config.relative_attention_max_distance,
+                bidirectional=side == "encoder",
             ),
         )
     if f"{prefix}embedding.segments.weight" in arrays:
-        yield "encoder.segments", to_float32(arrays[f"{prefix}embedding.segments.weight"])
+        yield f"{side}.segments", to_float32(arrays[f"{prefix}embedding.segments.weight"])
+
+
+def generator_tables(
+    config: TransformerConfig, side: str, arrays: Arrays
+) -> Iterator[tuple[str, Floats]]:
+    """The tables of one side of a model that generates; all of its tokens are of segment 0."""
+    tables = dict(position_tables(config, arrays, side))
+    segments = tables.pop(f"{side}.segments", None)
+    if segments is not None:
+        n, name = table_positions(config.max_length), f"{side}.positions"
+        first = np.broadcast_to(segments[:1], (n, segments.shape[1]))
+        tables[name] = tables[name] + first if name in tables else first
+    yield from tables.items()
+
+
+def decoder_layer_rotations(config: TransformerConfig) -> list[tuple[int, int]]:
+    """The window of each layer of a decoder (0: none), and its rotation: 0 none, 1 shared."""
+    kinds = config.layer_kinds(decoder_layers(config))
+    return [(config.sliding_window or 0 if kind == "L" else 0, int(kind != "N")) for kind in kinds]
+
+
+def tied_names(config: TransformerConfig, kind: GeneratorKind) -> dict[str, str]:
+    """The weights of a model that generates which are others, and under which names these are.
+
+    >>> tied_names(TransformerConfig(), "decoder")
+    {'output.weight': 'decoder.embedding.tokens.weight'}
+    """
+    source, target = (f"{side}.embedding.tokens.weight" for side in ("encoder", "decoder"))
+    tied: dict[str, str] = {}
+    if kind == "encoder_decoder" and config.tying in ("all", "inputs"):
+        tied[target] = source
+    if config.tying in ("all", "target"):
+        tied["output.weight"] = tied.get(target, target)
+    return tied
+
+
+def token_tables(config: TransformerConfig, kind: GeneratorKind) -> Iterator[tuple[str, str]]:
+    """The output map and the tables of tokens that are not tied to it: kernel name and module."""
+    tied = tied_names(config, kind)
+    output = tied.get("output.weight", "output.weight")
+    yield "output", "output"
+    for name, side in (("source", "encoder"), ("target", "decoder")):
+        module = f"{side}.embedding.tokens"
+        if side == "encoder" and kind == "decoder":
+            continue
+        if tied.get(f"{module}.weight", f"{module}.weight") != output:
+            yield name, module
 
 
 def sinusoids(length: int, width: int, *, halves: bool = False) -> Floats:
@@ -235,29 +338,58 @@ def rotary_tables(length: int, d_head: int) -> tuple[Floats, Floats]:
     return np.cos(both).astype(np.float32), np.sin(both).astype(np.float32)
 
 
-def relative_table(length: int, bias: Floats, max_distance: int) -> Floats:
+def relative_table(
+    length: int, bias: Floats, max_distance: int, *, bidirectional: bool = True
+) -> Floats:
     """T5's bias of every distance from 1 - P to P - 1, (H, 2 P - 1), of bias (buckets, H)."""
-    half = len(bias) // 2
-    n_exact = half // 2
-    distance = np.arange(1 - length, length)
-    far = np.maximum(np.abs(distance), 1).astype(np.float32) / np.float32(n_exact)
+    n_buckets = len(bias) // 2 if bidirectional else len(bias)
+    n_exact = n_buckets // 2
+    signed = np.arange(1 - length, length)  # key minus query
+    distance = np.abs(signed) if bidirectional else np.maximum(-signed, 0)
+    far = np.maximum(distance, 1).astype(np.float32) / np.float32(n_exact)
     ratio = np.log(far) / np.float32(math.log(max_distance / n_exact))
-    bucket = n_exact + (ratio * np.float32(half - n_exact)).astype(np.int64)
-    near = np.abs(distance) < n_exact
-    bucket = np.where(near, np.abs(distance), np.minimum(bucket, half - 1))
-    return np.ascontiguousarray(bias[bucket + (distance > 0) * half].T)
+    bucket = n_exact + (ratio * np.float32(n_buckets - n_exact)).astype(np.int64)
+    bucket = np.where(distance < n_exact, distance, np.minimum(bucket, n_buckets - 1))
+    if bidirectional:
+        bucket = bucket + (signed > 0) * n_buckets
+    return np.ascontiguousarray(bias[bucket].T)
 
 
-def encoder_shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
+Shapes = dict[str, tuple[int, ...]]
+
+
+def encoder_shapes(config: TransformerConfig) -> Shapes:
     """The shape of every weight of an `Encoder` that the kernel supports, by its name.
 
     >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
     >>> encoder_shapes(config)["encoder.embedding.tokens.weight"]
     (10, 8)
     """
+    return _side_shapes("encoder", config, config.n_layers, config.vocabulary_size)
+
+
+def generator_shapes(config: TransformerConfig, kind: GeneratorKind) -> Shapes:
+    """The same of a model that generates; tied weights have the first of their names."""
+    shapes: Shapes = {"output.weight": (config.output_size, config.d_model)}
+    if config.output_bias:
+        shapes["output.bias"] = (config.output_size,)
+    if kind == "encoder_decoder":
+        shapes |= encoder_shapes(config)
+    cross = kind == "encoder_decoder"
+    shapes |= _side_shapes(
+        "decoder", config, decoder_layers(config), config.output_size, cross=cross
+    )
+    tied = tied_names(config, kind)
+    return {name: shape for name, shape in shapes.items() if name not in tied}
+
+
+def _side_shapes(
+    side: str, config: TransformerConfig, n_layers: int, vocabulary: int, *, cross: bool = False
+) -> Shapes:
     D, E, F = config.d_model, config.embedding_dim, config.d_ff
-    A = config.n_heads * (config.d_head or D // config.n_heads)
-    shapes: dict[str, tuple[int, ...]] = {}
+    K = config.d_head or D // config.n_heads
+    A, A_kv = config.n_heads * K, (config.n_kv_heads or config.n_heads) * K
+    shapes: Shapes = {}
 
     def linear(name: str, outputs: int, inputs: int, bias: bool) -> None:
         shapes[f"{name}.weight"] = (outputs, inputs)
@@ -269,8 +401,8 @@ def encoder_shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
         if config.norm == "layer":
             shapes[f"{name}.bias"] = (width,)
 
-    embedding, stack = "encoder.embedding.", "encoder.stack."
-    shapes[embedding + "tokens.weight"] = (config.vocabulary_size, E)
+    embedding, stack = f"{side}.embedding.", f"{side}.stack."
+    shapes[embedding + "tokens.weight"] = (vocabulary, E)
     if config.positions == "learned":
         rows = config.position_offset + config.max_length
         shapes[embedding + "positions.weight"] = (rows, E)
@@ -283,16 +415,25 @@ def encoder_shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
         norm(embedding + "norm", E)
     if config.d_embedding is not None:
         linear(embedding + "projection", D, E, bias=True)
-    for index in range(config.n_layers):
+    attentions = ("self_attention", "cross_attention") if cross else ("self_attention",)
+    for index in range(n_layers):
         layer = f"{stack}layers.{index}."
-        for name in ("query", "key", "value"):
-            linear(f"{layer}self_attention.{name}", A, D, config.qkv_bias)
-        linear(layer + "self_attention.output", D, A, config.attention_output_bias)
+        for attention in attentions:
+            linear(f"{layer}{attention}.query", A, D, config.qkv_bias)
+            for name in ("key", "value"):
+                linear(f"{layer}{attention}.{name}", A_kv, D, config.qkv_bias)
+            linear(f"{layer}{attention}.output", D, A, config.attention_output_bias)
+            if config.qk_norm:
+                norm(f"{layer}{attention}.query_norm", K)
+                norm(f"{layer}{attention}.key_norm", K)
         for name in ("up", "gate") if config.gated else ("up",):
             linear(f"{layer}feed_forward.{name}", F, D, config.bias)
         linear(layer + "feed_forward.down", D, F, config.bias)
-        norm(layer + "self_attention_norm.norm", D)
-        norm(layer + "feed_forward_norm.norm", D)
-    if config.norm_first:
+        for sublayer in (*attentions, "feed_forward"):
+            if config.norm_first or not config.sublayer_norm:
+                norm(f"{layer}{sublayer}_norm.norm", D)
+            if config.sublayer_norm:
+                norm(f"{layer}{sublayer}_norm.sublayer_norm", D)
+    if config.norm_first or config.sublayer_norm:
         norm(stack + "norm", D)
     return shapes

@@ -3,7 +3,18 @@
 import ctypes
 import logging
 import os
-from ctypes import POINTER, c_char_p, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p
+from ctypes import (
+    POINTER,
+    c_char_p,
+    c_double,
+    c_float,
+    c_int,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint32,
+    c_void_p,
+)
 from functools import cache
 from pathlib import Path
 
@@ -13,7 +24,15 @@ from jumok.native.build import BUNDLED_FOLDER, KernelError, discard, kernel_path
 logger = logging.getLogger(__name__)
 
 # Status of kernel/transformer.h
-OK, OUT_OF_VOCABULARY, OUT_OF_MEMORY, NO_SUCH_ROW, NO_SUCH_NAME, TEXT_TOO_LONG = range(6)
+(
+    OK,
+    OUT_OF_VOCABULARY,
+    OUT_OF_MEMORY,
+    NO_SUCH_ROW,
+    NO_SUCH_NAME,
+    TEXT_TOO_LONG,
+    NOT_FINITE,
+) = range(7)
 
 TABLE_TYPES = ("float32", "bfloat16", "float16", "int8")  # order of kernel/embedding_table.h
 POOLINGS = ("first", "mean", "max", "last")  # order of kernel/text_encoder.h
@@ -44,6 +63,25 @@ class StepCall(ctypes.Structure):
     _fields_ = (("request", c_void_p), ("ids", c_void_p), ("T", c_int32))
 
 
+class SearchCall(ctypes.Structure):
+    """The prompts and the settings of a search: the struct of the same name in kernel/search.h."""
+
+    _fields_ = (
+        ("n_texts", c_int32),
+        ("prompt_length", c_int32),
+        ("prompts", c_void_p),
+        ("padding", c_void_p),
+        ("limits", c_void_p),
+        ("n_ends", c_int32),
+        ("ends", c_void_p),
+        *(
+            (name, c_int32)
+            for name in (*("beam", "n_best", "early_stopping", "gnmt", "min_length", "window"),)
+        ),
+        ("length_penalty", c_double),
+    )
+
+
 # Name: (result type, argument types).
 SIGNATURES = {
     "jumok_create_model": (c_void_p, (POINTER(ModelDims), c_int)),
@@ -68,7 +106,7 @@ SIGNATURES = {
     ),
     "jumok_create_request": (c_void_p, (c_void_p,)),
     "jumok_free_request": (None, (c_void_p,)),
-    "jumok_encode_sources": (c_int, (c_void_p, c_void_p, c_void_p, c_int, c_int, c_int)),
+    "jumok_encode_sources": (c_int, (c_void_p, c_void_p, c_void_p, c_int, c_int)),
     "jumok_reset": (c_int, (c_void_p, c_void_p, c_int)),
     "jumok_step": (c_int, (c_void_p, c_void_p, c_int, c_int, c_void_p, c_int)),
     "jumok_step_together": (c_int, (POINTER(StepCall), c_int, c_void_p, c_int)),
@@ -76,6 +114,15 @@ SIGNATURES = {
     "jumok_topk": (c_int, (c_void_p, c_void_p, c_int, c_int, c_void_p, c_void_p, c_int)),
     "jumok_reorder": (c_int, (c_void_p, c_void_p, c_int)),
     "jumok_rewind": (None, (c_void_p, c_int)),
+    "jumok_start_search": (c_int, (c_void_p, POINTER(SearchCall))),
+    "jumok_search": (c_int, (c_void_p, c_int, c_int)),
+    "jumok_unfinished": (c_int, (c_void_p,)),
+    "jumok_n_found": (c_int, (c_void_p, c_int)),
+    "jumok_found_length": (c_int, (c_void_p, c_int, c_int)),
+    "jumok_read_found": (
+        c_int,
+        (c_void_p, c_int, c_int, c_void_p, c_void_p, POINTER(c_double)),
+    ),
     "jumok_record_attention": (c_int, (c_void_p, c_int, c_void_p, c_int)),
     "jumok_attention_width": (c_int64, (c_void_p,)),
     "jumok_read_attention": (None, (c_void_p, c_void_p)),

@@ -1,6 +1,6 @@
 """The weights of a PyTorch model, packed for the C++ kernel in one of its precisions."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -12,9 +12,10 @@ from jumok.models.encoder import Encoder
 from jumok.models.encoder_decoder import EncoderDecoder
 from jumok.models.heads import LanguageModel, SoftcappedLinear
 from jumok.native.build import KernelError
-from jumok.native.layout import Floats, layer_linears, layer_norms, norm_vectors, table_positions
+from jumok.native.decoder_session import DecoderWeights
+from jumok.native.layout import Floats, table_positions
 from jumok.native.library import ModelDims
-from jumok.native.packed_weights import DecoderPrecision, PackedWeights
+from jumok.native.packed_weights import DecoderPrecision
 from jumok.native.torch_weights import (
     TensorArrays,
     as_array,
@@ -56,25 +57,26 @@ class NativeModel:
         if reason is not None:
             raise KernelError(reason)
         assert isinstance(model, GenerativeModel)
-        parts = backbones(model)
-        self.has_encoder = "encoder" in parts
-        self.max_length = table_positions(model.decoder.embedding.max_length)
-        self.vocabulary_size = model.output.out_features
-        layers = layers_of(model.decoder.stack)
-        self.n_decoder_layers, self.n_heads = len(layers), layers[0].self_attention.n_heads
-        source = parts["encoder" if self.has_encoder else "decoder"]
-        self.source_vocabulary_size = source.embedding.tokens.weight.shape[0]
-        self._weights = PackedWeights(_model_dims(model), precision)
+        parts, arrays = backbones(model), TensorArrays(model)
+        self.weights = weights = DecoderWeights(_model_dims(model), precision)
+        self.vocabulary_size = weights.vocabulary_size
+        self.max_length = weights.max_length
         self._derived_bytes = 0
-        derived, arrays = set(_derived_tables(model)), TensorArrays(model)
+
+        def release(modules: Sequence[str]) -> None:
+            for module in modules:
+                on_packed(arrays.tensor(f"{module}.weight"))
+
         with torch.no_grad():
-            for name, modules in _linears(model, arrays):
-                self._weights.upload_linear(name, arrays, modules)
-                for module in modules:
-                    on_packed(arrays.tensor(f"{module}.weight"))
-            for name, vector in _vectors(model, arrays):
-                self._weights.upload_vector(name, vector)
-                self._derived_bytes += 4 * vector.size if name in derived else 0
+            for name, module in _token_tables(model):
+                weights.add_tokens(name, arrays, module)
+                release([module])
+            for side, part in parts.items():
+                offset = has_offset_norms(part.stack)
+                weights.add_stack(side, arrays, offset_norms=offset, on_packed=release)
+                for name, table, derived in _tables(side, part):
+                    weights.add_table(name, table)
+                    self._derived_bytes += 4 * table.size if derived else 0
         self._set_layers(model)
 
     def _set_layers(self, model: GenerativeModel) -> None:
@@ -84,17 +86,12 @@ class NativeModel:
         rotary = {"G": 1, "L": 2 if own else 1, "N": 0}
         for index, kind in enumerate(stack.kinds):
             window = stack.sliding_window or 0 if kind == "L" else 0
-            self._weights.set_decoder_layer(index, window, rotary[kind])
-
-    @property
-    def handle(self) -> int:
-        """The address of the packed weights in the kernel."""
-        return self._weights.handle
+            self.weights.set_layer(index, window, rotary[kind])
 
     @property
     def weight_bytes(self) -> int:
         """The memory of the packed weights, without derived tables such as sinusoids."""
-        return self._weights.bytes - self._derived_bytes
+        return self.weights.packed.bytes - self._derived_bytes
 
 
 def unsupported_reason(model: nn.Module) -> Message | None:
@@ -182,37 +179,24 @@ def _model_dims(model: GenerativeModel) -> ModelDims:
     )
 
 
-def _linears(model: GenerativeModel, arrays: TensorArrays) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Every linear map and table of tokens under its kernel name, and the modules it joins."""
-    yield "output", ("output",)
+def _token_tables(model: GenerativeModel) -> Iterator[tuple[str, str]]:
+    """The output map, and the tables of tokens that are not tied to it, and their modules."""
+    yield "output", "output"
     tables = {"encoder": "source", "decoder": "target"}
     for side, part in backbones(model).items():
         if part.embedding.tokens.weight is not model.output.weight:
-            yield tables[side], (f"{side}.embedding.tokens",)
-        yield from layer_linears(side, arrays, f"{side}.stack.", len(layers_of(part.stack)))
+            yield tables[side], f"{side}.embedding.tokens"
 
 
-def _vectors(model: GenerativeModel, arrays: TensorArrays) -> Iterator[tuple[str, Floats]]:
-    """The norms and position tables, under their names in kernel/transformer.h."""
-    for side, part in backbones(model).items():
-        stack, offset = f"{side}.stack.", has_offset_norms(part.stack)
-        yield from norm_vectors(
-            f"{side}.embedding_norm", arrays, f"{side}.embedding.norm", offset=offset
-        )
-        yield from layer_norms(side, arrays, stack, len(layers_of(part.stack)), offset=offset)
-        yield from rotation_tables(side, part.stack, table_positions(part.embedding.max_length))
-        table = _position_table(part)
-        if table is not None:
-            yield f"{side}.positions", as_array(table.float().contiguous())
-
-
-def _derived_tables(model: GenerativeModel) -> Iterator[str]:
-    """The names of tables computed from other weights: sines, cosines, expanded biases."""
-    for side, part in backbones(model).items():
-        tables = ("cosine", "sine", "local_cosine", "local_sine", "relative")
-        yield from (f"{side}.{table}" for table in tables)
-        if not isinstance(part.embedding.positions, LearnedPositions):
-            yield f"{side}.positions"
+def _tables(side: str, part: Encoder | Decoder) -> Iterator[tuple[str, Floats, bool]]:
+    """The tables of positions of one side, and whether they are computed from other weights."""
+    n = table_positions(part.embedding.max_length)
+    for name, table in rotation_tables(side, part.stack, n):
+        yield name, table, True
+    added = _position_table(part)
+    if added is not None:
+        learned = isinstance(part.embedding.positions, LearnedPositions)
+        yield f"{side}.positions", as_array(added.float().contiguous()), not learned
 
 
 def _position_table(backbone: Encoder | Decoder) -> Tensor | None:

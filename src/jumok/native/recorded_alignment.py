@@ -25,8 +25,8 @@ class AligningDecoder:
     """
 
     def __init__(self, decoder: NativeDecoder, n_sources: int) -> None:
-        model = decoder.model
-        layers, heads = range(model.n_decoder_layers), range(model.n_heads)
+        weights = decoder.model.weights
+        layers, heads = range(weights.n_layers), range(weights.n_heads)
         decoder.record_attention("cross", [(layer, head) for layer in layers for head in heads])
         self.vocabulary_size = decoder.vocabulary_size
         self._decoder = decoder

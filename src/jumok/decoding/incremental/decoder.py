@@ -85,13 +85,13 @@ class SupportsTopK(Protocol):
 
 
 @runtime_checkable
-class SearchesJointly(Protocol):
-    """A decoder of one text that may be searched together with others (`jumok.decoding.joint`)."""
+class SupportsSearch(Protocol):
+    """A decoder that searches by itself: in C++, or a text together with those of others."""
 
     def search(
         self, inputs: GenerationInputs, config: DecodingConfig, processors: Sequence[Processor]
     ) -> list[list[Hypothesis]] | None:
-        """What `generate` returns; None: search alone."""
+        """What `generate` returns; None: search step by step."""
 
 
 class Seq2SeqDecoder:

@@ -1,8 +1,10 @@
 // The C API: functions over opaque pointers, called from Python with ctypes.
 
+#include <memory>
 #include <string>
 
 #include "request.h"
+#include "search.h"
 #include "text_encoder.h"
 
 namespace jumok {
@@ -18,17 +20,15 @@ struct StepCall {
 };
 
 // Type-erased model and request: the weight format is chosen at run time.
-struct AnyRequest {
-  virtual ~AnyRequest() = default;
-  virtual int encode_sources(const int64_t*, const uint8_t*, int, int, int) = 0;
-  virtual void reset(const int64_t*, int) = 0;
-  virtual int step(const int64_t*, int, bool, float*, int) = 0;
+struct AnyRequest : RowDecoder {
+  virtual int encode_sources(const int32_t*, const int32_t*, int, int) = 0;
   virtual int step_together(const StepCall*, int, float*, int) = 0;
   virtual int top_k(const int64_t*, int, int, float*, int64_t*, int) = 0;
-  virtual int reorder(const int64_t*, int) = 0;
   virtual void rewind(int) = 0;
   virtual void record_attention(bool, const int32_t*, int) = 0;
   virtual const AttentionRecorder& recorder() const = 0;
+
+  std::unique_ptr<Search> search;
 };
 
 struct AnyModel {
@@ -52,10 +52,10 @@ struct RequestOf final : AnyRequest {
   Request<Format> request;
 
   explicit RequestOf(const Transformer<Format>& model) : request(model) {}
-  int encode_sources(const int64_t* ids, const uint8_t* source_mask, int N, int S,
-                     int threads) override {
-    return request.encode_sources(ids, source_mask, N, S, threads);
+  int encode_sources(const int32_t* ids, const int32_t* offsets, int N, int threads) override {
+    return request.encode_sources(ids, offsets, N, threads);
   }
+  int vocabulary() const override { return request.vocabulary(); }
   void reset(const int64_t* padding, int N) override { request.reset(padding, N); }
   int step(const int64_t* ids, int T, bool all_positions, float* logits, int threads) override {
     return request.step(ids, T, all_positions, logits, threads);
@@ -245,10 +245,10 @@ int jumok_apply_head(const AnyModel* model, const char* name, const float* x, in
 
 AnyRequest* jumok_create_request(const AnyModel* model) { return model->request(); }
 void jumok_free_request(AnyRequest* request) { delete request; }
-int jumok_encode_sources(AnyRequest* request, const int64_t* ids, const uint8_t* source_mask, int N,
-                         int S, int threads) {
-  return jumok::catch_bad_alloc(
-      [&] { return request->encode_sources(ids, source_mask, N, S, threads); });
+// N sources of an encoder-decoder: their ids, concatenated, at offsets (N + 1).
+int jumok_encode_sources(AnyRequest* request, const int32_t* ids, const int32_t* offsets, int N,
+                         int threads) {
+  return jumok::catch_bad_alloc([&] { return request->encode_sources(ids, offsets, N, threads); });
 }
 int jumok_reset(AnyRequest* request, const int64_t* padding, int N) {
   return jumok::catch_bad_alloc([&] {
@@ -279,6 +279,35 @@ int jumok_reorder(AnyRequest* request, const int64_t* order, int n) {
   return jumok::catch_bad_alloc([&] { return request->reorder(order, n); });
 }
 void jumok_rewind(AnyRequest* request, int tokens) { request->rewind(tokens); }
+
+// Starts a search from prompts; those of an encoder-decoder follow jumok_encode_sources.
+int jumok_start_search(AnyRequest* request, const jumok::SearchCall* call) {
+  return jumok::catch_bad_alloc([&] {
+    request->search = std::make_unique<jumok::Search>(*request, *call);
+    return jumok::OK;
+  });
+}
+// Up to `steps` steps of the search.
+int jumok_search(AnyRequest* request, int steps, int threads) {
+  return jumok::catch_bad_alloc([&] { return request->search->run(steps, threads); });
+}
+int jumok_unfinished(const AnyRequest* request) { return request->search->n_unfinished(); }
+int jumok_n_found(const AnyRequest* request, int text) {
+  return static_cast<int>(request->search->results(text).size());
+}
+// The number of tokens of a hypothesis of a text, the end token included.
+int jumok_found_length(const AnyRequest* request, int text, int number) {
+  return static_cast<int>(request->search->results(text)[number].tokens.size());
+}
+// Its tokens and their log-probabilities; its rank. Returns whether an end token ended it.
+int jumok_read_found(const AnyRequest* request, int text, int number, int64_t* tokens, float* log_p,
+                     double* rank) {
+  const jumok::Found& found = request->search->results(text)[number];
+  std::copy(found.tokens.begin(), found.tokens.end(), tokens);
+  std::copy(found.log_p.begin(), found.log_p.end(), log_p);
+  *rank = request->search->rank(found);
+  return found.ended;
+}
 
 // Record the weights of n heads, each layer * n_heads + head, of cross- or self-attention.
 int jumok_record_attention(AnyRequest* request, int cross, const int32_t* heads, int n) {

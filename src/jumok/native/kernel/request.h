@@ -23,20 +23,12 @@ class Request {
         kv_width_(dims_.n_kv_heads * dims_.d_head),
         cache_(dims_.decoder_layers, 2 * kv_width_) {}
 
-  // Encodes the sources: ids and source_mask (N, S); the mask is null without padding. Padding
-  // costs nothing: the real tokens of all sources are concatenated.
-  int encode_sources(const int64_t* ids, const uint8_t* source_mask, int N, int S, int threads) {
-    std::vector<int64_t> tokens;
+  // Encodes N sources: their ids, concatenated without padding, at offsets (N + 1).
+  int encode_sources(const int32_t* ids, const int32_t* offsets, int N, int threads) {
+    offsets_.assign(offsets, offsets + N + 1);
+    const std::vector<int64_t> tokens(ids, ids + offsets_.back());
     std::vector<int> source_of;
-    offsets_ = {0};
-    for (int row = 0; row < N; ++row) {
-      for (int i = row * S; i < (row + 1) * S; ++i)
-        if (source_mask == nullptr || source_mask[i]) {
-          tokens.push_back(ids[i]);
-          source_of.push_back(row);
-        }
-      offsets_.push_back(static_cast<int>(tokens.size()));
-    }
+    for (int row = 0; row < N; ++row) source_of.resize(offsets_[row + 1], row);
     if (!in_vocabulary(tokens, model_.embedding_table(true))) return OUT_OF_VOCABULARY;
     encode(tokens, source_of, threads);
     reset(nullptr, N);
@@ -47,6 +39,7 @@ class Request {
 
   // Starts N empty rows; padding (N) is the left padding of each row, or null.
   void reset(const int64_t* padding, int N) {
+    length_ = 0;
     slots_.assign(N, {});
     padding_.assign(N, 0);
     if (padding != nullptr) padding_.assign(padding, padding + N);
@@ -54,6 +47,7 @@ class Request {
 
   int n_rows() const { return static_cast<int>(slots_.size()); }
   int length() const { return length_; }
+  int vocabulary() const { return dims_.vocabulary; }
 
   // The new tokens (B, T) of one request, and the first row of its logits.
   struct Step {

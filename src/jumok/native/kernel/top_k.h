@@ -10,8 +10,9 @@
 
 namespace jumok {
 
-// The k largest of x in descending order; ties are resolved by the smaller index.
-inline void select_top_k(const float* x, int n, int k, float* log_p, int64_t* tokens) {
+// The k largest of x in descending order, minus log_sum; ties are resolved by the smaller index.
+inline void select_top_k(const float* x, int n, int k, float log_sum, float* log_p,
+                         int64_t* tokens) {
   constexpr int CHUNK = 64;
   int found = 0;
   for (int start = 0; start < n; start += CHUNK) {
@@ -29,7 +30,6 @@ inline void select_top_k(const float* x, int n, int k, float* log_p, int64_t* to
       tokens[at] = i;
     }
   }
-  const float log_sum = log_sum_exp(x, n);
   for (int i = 0; i < k; ++i) log_p[i] -= log_sum;
 }
 
@@ -37,7 +37,8 @@ inline void select_top_k(const float* x, int n, int k, float* log_p, int64_t* to
 inline void top_k_rows(const float* logits, int rows, int V, int k, float* log_p, int64_t* tokens,
                        int threads) {
   ThreadPool::instance().parallel_for(rows, threads, [&](int row) {
-    select_top_k(logits + static_cast<size_t>(row) * V, V, k, log_p + static_cast<size_t>(row) * k,
+    const float* x = logits + static_cast<size_t>(row) * V;
+    select_top_k(x, V, k, log_sum_exp(x, V), log_p + static_cast<size_t>(row) * k,
                  tokens + static_cast<size_t>(row) * k);
   });
 }

@@ -24,7 +24,8 @@ enum Status : int {
   OUT_OF_MEMORY,
   NO_SUCH_ROW,
   NO_SUCH_NAME,
-  TEXT_TOO_LONG
+  TEXT_TOO_LONG,
+  NOT_FINITE
 };
 
 // Must match ModelDims in src/jumok/native/library.py.

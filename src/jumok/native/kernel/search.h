@@ -1,0 +1,311 @@
+// Greedy search and beam search: the loop of generation, from prompts to hypotheses.
+//
+// The equations are those of src/jumok/decoding/beam.py, which is the reference: values and ranks
+// are float32 as there, so that the same log-probabilities give the same hypotheses.
+//
+// N texts, P prompt tokens, K beams, V vocabulary, B rows (the alive hypotheses of all texts).
+
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "top_k.h"
+#include "transformer.h"
+
+namespace jumok {
+
+// Rows that are decoded together, whatever computes them.
+struct RowDecoder {
+  virtual ~RowDecoder() = default;
+  // Starts `rows` empty rows; padding (rows) is the left padding of each, or null.
+  virtual void reset(const int64_t* padding, int rows) = 0;
+  // New tokens ids (B, T) -> logits (B, T, V), or (B, V) for the last position; a Status.
+  virtual int step(const int64_t* ids, int T, bool all_positions, float* logits, int threads) = 0;
+  // Row i continues the former row order[i]; a Status.
+  virtual int reorder(const int64_t* order, int n) = 0;
+  virtual int vocabulary() const = 0;
+};
+
+// Must match SearchCall in src/jumok/native/library.py.
+struct SearchCall {
+  int32_t n_texts, prompt_length;
+  const int64_t* prompts;  // (N, P), padded on the left
+  const int64_t* padding;  // (N), or null
+  const int32_t* limits;   // (N) generated tokens at most, the end token included
+  int32_t n_ends;
+  const int64_t* ends;  // tokens that end a text
+  int32_t beam, n_best;
+  int32_t early_stopping;  // 0: no better hypothesis is alive, 1: at once, 2: none is possible
+  int32_t gnmt;            // the length norm of Wu et al. 2016 instead of a power of the length
+  int32_t min_length;      // generated tokens before an end token
+  int32_t window;  // positions of a language model whose older half is dropped when they are full
+  double length_penalty;
+};
+
+struct Found {
+  float value = 0;  // the sum of scores of an alive one, the rank of a finished one
+  bool ended = false;
+  std::vector<int64_t> tokens;  // generated, the end token included
+  std::vector<float> log_p;     // of the model
+};
+
+class Search {
+ public:
+  Search(RowDecoder& decoder, const SearchCall& call)
+      : decoder_(decoder),
+        call_(call),
+        V_(decoder.vocabulary()),
+        ends_(call.ends, call.ends + call.n_ends),
+        texts_(call.n_texts) {
+    const int N = call.n_texts, P = call.prompt_length;
+    for (int n = 0; n < N; ++n) {
+      const int skipped = call.padding == nullptr ? 0 : static_cast<int>(call.padding[n]);
+      texts_[n].prompt.assign(call.prompts + n * P + skipped, call.prompts + (n + 1) * P);
+      texts_[n].limit = call.limits[n];
+      texts_[n].alive.resize(1);
+      unfinished_.push_back(n);
+    }
+    ids_.assign(call.prompts, call.prompts + static_cast<size_t>(N) * P);
+    if (call.padding != nullptr) padding_.assign(call.padding, call.padding + N);
+  }
+
+  int n_unfinished() const { return static_cast<int>(unfinished_.size()); }
+
+  // Up to `steps` steps; a Status.
+  int run(int steps, int threads) {
+    for (; steps > 0 && !unfinished_.empty(); --steps)
+      if (const int status = step(threads)) return status;
+    return OK;
+  }
+
+  // The hypotheses of a text, the best first; of greedy search what it has so far.
+  const std::vector<Found>& results(int text) const {
+    const Text& one = texts_[text];
+    return call_.beam == 1 && one.finished.empty() ? one.alive : one.finished;
+  }
+
+  // The score of a hypothesis divided by its length norm.
+  double rank(const Found& found) const {
+    if (call_.beam > 1) return found.value;
+    const double score = std::accumulate(found.log_p.begin(), found.log_p.end(), 0.0);
+    return score / length_norm(std::max<double>(1, static_cast<double>(found.tokens.size())));
+  }
+
+ private:
+  static constexpr float NEVER = -std::numeric_limits<float>::infinity();
+
+  struct Text {
+    std::vector<int64_t> prompt;  // without padding
+    int limit = 0;
+    std::vector<Found> alive, finished;
+  };
+
+  // The best tokens of a row: their log-probabilities and their ids, C of each.
+  struct Best {
+    std::vector<float> log_p;
+    std::vector<int64_t> token;
+    bool finite = true;
+  };
+
+  // A continuation: the alive hypothesis `parent` of its text, and one of the best tokens of it.
+  struct Candidate {
+    float value;
+    int parent, place;
+    int64_t token;
+  };
+
+  int step(int threads) {
+    const int B = n_rows(), T = static_cast<int>(ids_.size()) / B;
+    if (cached_ == 0) decoder_.reset(padding_.empty() ? nullptr : padding_.data(), B);
+    const bool slides = call_.window && cached_ + T > call_.window;
+    if (slides) drop_older_half();
+    const int fed = static_cast<int>(ids_.size()) / B;
+    logits_.reserve(static_cast<size_t>(B) * V_);
+    if (const int status = decoder_.step(ids_.data(), fed, false, logits_.data(), threads))
+      return status;
+    cached_ += fed;
+    std::vector<Best> best(B);
+    ThreadPool::instance().parallel_for(B, threads, [&](int row) {
+      best[row] = best_of(logits_.data() + static_cast<size_t>(row) * V_);
+    });
+    for (const Best& one : best)
+      if (!one.finite) return NOT_FINITE;
+    ++t_;
+    return call_.beam > 1 ? advance_beams(best) : advance_rows(best);
+  }
+
+  int n_rows() const {
+    size_t rows = 0;
+    for (const int n : unfinished_) rows += texts_[n].alive.size();
+    return static_cast<int>(rows);
+  }
+
+  // Starts a new window with the newer half of the tokens: positions restart at 0.
+  void drop_older_half() {
+    const size_t half = std::max(call_.window / 2, 1);
+    ids_.clear();
+    for (const int n : unfinished_)
+      for (const Found& one : texts_[n].alive) {
+        std::vector<int64_t> all = texts_[n].prompt;
+        all.insert(all.end(), one.tokens.begin(), one.tokens.end());
+        ids_.insert(ids_.end(), all.end() - std::min(half, all.size()), all.end());
+      }
+    decoder_.reset(nullptr, n_rows());
+    cached_ = 0;
+  }
+
+  // The best tokens of a row; an end token that comes too early has the score -infinity.
+  Best best_of(float* logits) const {
+    Best best;
+    const float log_sum = log_sum_exp(logits, V_);
+    best.finite = std::isfinite(log_sum);
+    if (!best.finite) return best;
+    if (t_ < call_.min_length)
+      for (const int64_t end : ends_) logits[end] = NEVER;
+    const int C = std::min(call_.beam > 1 ? 2 * call_.beam : 1, V_);
+    best.log_p.resize(C), best.token.resize(C);
+    select_top_k(logits, V_, C, log_sum, best.log_p.data(), best.token.data());
+    return best;
+  }
+
+  // Greedy search: every row gets its best token.
+  int advance_rows(const std::vector<Best>& best) {
+    std::vector<int> going_on;
+    std::vector<int64_t> order, ids;
+    for (size_t row = 0; row < unfinished_.size(); ++row) {
+      Text& text = texts_[unfinished_[row]];
+      Found& one = text.alive[0];
+      const bool allowed = best[row].log_p[0] > NEVER;  // else every token is banned
+      if (allowed) {
+        one.tokens.push_back(best[row].token[0]);
+        one.log_p.push_back(best[row].log_p[0]);
+        one.ended = is_end(one.tokens.back());
+      }
+      if (!allowed || one.ended || t_ >= text.limit) {
+        text.finished.swap(text.alive);
+        continue;
+      }
+      going_on.push_back(unfinished_[row]);
+      order.push_back(static_cast<int64_t>(row));
+      ids.push_back(one.tokens.back());
+    }
+    return go_on(going_on, order, ids);
+  }
+
+  int advance_beams(const std::vector<Best>& best) {
+    std::vector<int> going_on;
+    std::vector<int64_t> order, ids;
+    size_t first_row = 0;
+    for (const int n : unfinished_) {
+      Text& text = texts_[n];
+      const size_t rows = text.alive.size();
+      const std::vector<int> parents = extend(text, best.data() + first_row);
+      if (is_done(text)) {
+        text.finished.resize(std::min<size_t>(text.finished.size(), call_.n_best));
+        text.alive.clear();
+      } else {
+        going_on.push_back(n);
+        for (const int parent : parents) order.push_back(static_cast<int64_t>(first_row) + parent);
+        for (const Found& one : text.alive) ids.push_back(one.tokens.back());
+      }
+      first_row += rows;
+    }
+    return go_on(going_on, order, ids);
+  }
+
+  int go_on(std::vector<int>& texts, const std::vector<int64_t>& order,
+            std::vector<int64_t>& ids) {
+    unfinished_.swap(texts);
+    ids_.swap(ids);
+    if (unfinished_.empty()) return OK;
+    return decoder_.reorder(order.data(), static_cast<int>(order.size()));
+  }
+
+  // One step of a text: the best of the candidates that end are finished, the best of the others
+  // are alive. Returns the parent of each alive hypothesis.
+  std::vector<int> extend(Text& text, const Best* rows) const {
+    const int K = call_.beam;
+    std::vector<Candidate> candidates;
+    for (size_t w = 0; w < text.alive.size(); ++w)
+      for (size_t c = 0; c < rows[w].token.size(); ++c)
+        if (rows[w].log_p[c] > NEVER)
+          candidates.push_back({rows[w].log_p[c] + text.alive[w].value, static_cast<int>(w),
+                                static_cast<int>(c), rows[w].token[c]});
+    const auto better = [](const Candidate& a, const Candidate& b) {
+      if (a.value != b.value) return a.value > b.value;
+      return a.parent != b.parent ? a.parent < b.parent : a.token < b.token;
+    };
+    const size_t n = std::min<size_t>(2 * static_cast<size_t>(K), candidates.size());
+    std::partial_sort(candidates.begin(), candidates.begin() + n, candidates.end(), better);
+    candidates.resize(n);
+    // Where every token is banned and nothing is finished, the hypotheses end as they are.
+    if (candidates.empty() && text.finished.empty())
+      for (const Found& one : text.alive) finish(text, one, one.value / norm(t_ - 1));
+    std::vector<Found> alive;
+    std::vector<int> parents;
+    for (size_t i = 0; i < n; ++i) {
+      const Candidate& one = candidates[i];
+      const bool ended = is_end(one.token), stops = ended || t_ >= text.limit;
+      if (stops ? i >= static_cast<size_t>(K) : alive.size() >= static_cast<size_t>(K)) continue;
+      Found found = text.alive[one.parent];
+      found.value = one.value;
+      found.ended = ended;
+      found.tokens.push_back(one.token);
+      found.log_p.push_back(rows[one.parent].log_p[one.place]);
+      if (stops) {
+        finish(text, found, one.value / norm(t_));
+      } else {
+        alive.push_back(std::move(found));
+        parents.push_back(one.parent);
+      }
+    }
+    text.alive.swap(alive);
+    return parents;
+  }
+
+  // Keeps the K finished hypotheses of highest rank; of equal ones the one finished earlier.
+  void finish(Text& text, const Found& found, float rank) const {
+    std::vector<Found>& all = text.finished;
+    const auto at = std::upper_bound(all.begin(), all.end(), rank,
+                                     [](float a, const Found& b) { return a > b.value; });
+    const auto place = all.insert(at, found);
+    place->value = rank;
+    if (all.size() > static_cast<size_t>(call_.beam)) all.pop_back();
+  }
+
+  bool is_done(const Text& text) const {
+    if (text.alive.empty()) return true;
+    if (text.finished.size() < static_cast<size_t>(call_.beam)) return false;
+    const float worst = text.finished.back().value, best = text.alive[0].value;
+    if (call_.early_stopping == 1) return true;
+    if (call_.early_stopping == 0) return best / norm(t_) <= worst;
+    const int length = call_.length_penalty > 0 ? text.limit : t_;
+    return best / norm(length) <= worst;
+  }
+
+  bool is_end(int64_t token) const {
+    return std::find(ends_.begin(), ends_.end(), token) != ends_.end();
+  }
+
+  float norm(int t) const { return static_cast<float>(length_norm(std::max(t, 1))); }
+  double length_norm(double t) const {
+    return std::pow(call_.gnmt ? (5 + t) / 6 : t, call_.length_penalty);
+  }
+
+  RowDecoder& decoder_;
+  const SearchCall call_;  // its pointers are not used after the constructor
+  const int V_;
+  const std::vector<int64_t> ends_;
+  std::vector<Text> texts_;
+  std::vector<int> unfinished_;   // texts, in order
+  std::vector<int64_t> ids_;      // (B, T) what the decoder reads next
+  std::vector<int64_t> padding_;  // of the prompts
+  Array<float> logits_;
+  int t_ = 0;       // generated tokens
+  int cached_ = 0;  // tokens that the decoder has read since its last reset
+};
+
+}  // namespace jumok
