@@ -156,7 +156,7 @@ def test_commands_answer_without_torch(tmp_path: Path, review_run: Path) -> None
 
 def test_what_jumok_load_opens_or_rejects_is_left_to_it(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError):
-        load("note")
+        load("ko-small")
     assert find(tmp_path / "missing") is None
     folder = make_run(tmp_path / "run", "labels")
     assert find(folder, "cuda") is None

@@ -12,7 +12,8 @@ from jumok.decoding import DecodingConfig, GenerationRequest
 from jumok.nn.losses import rdrop_kl
 from jumok.nn.masks import AttentionMask
 from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqBatch, Seq2SeqEncoder
-from jumok.tasks.pipeline.generation import Generated, generate_all
+from jumok.tasks.pipeline.generated import Generated
+from jumok.tasks.pipeline.generation import generate_all
 from jumok.tasks.recipe.tables import AugmentationConfig
 from jumok.tasks.sequence_to_sequence import Seq2SeqJob
 from jumok.text.ragged import Ragged

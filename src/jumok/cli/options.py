@@ -69,14 +69,17 @@ def load_ensemble(
     return first.ensemble([load(other, device) for other in others])
 
 
-def find_engine(run: Path, precision: str | None, device: str) -> "EngineModel | None":
+def find_engine(
+    run: Path, precision: str | None, device: str, decoding: Sequence[str] | None = None
+) -> "EngineModel | None":
     """The model of a run without torch, as the commands use it; None where `load` opens it.
 
-    Raises the errors of `load` where PyTorch is not installed.
+    With overrides of its `decoding` it may be one that generates text. Raises the errors of `load`
+    where PyTorch is not installed.
     """
     from jumok.engine import find
 
-    engine = find(run, device, precision)
+    engine = find(run, device, precision, decoding)
     if engine is not None and precision is not None:
         print_notice(f"encoder in {precision}")
     return engine

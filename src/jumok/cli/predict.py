@@ -5,9 +5,10 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol, cast
 
 import typer
 
@@ -29,6 +30,7 @@ from jumok.shipped import complete_run
 from jumok.terminal import command_line, print_notice, to_json_line
 
 if TYPE_CHECKING:
+    from jumok.decoding.config import DecodingConfig
     from jumok.engine import EngineModel
     from jumok.tasks.pipeline.outputs import Output
     from jumok.tasks.pipeline.pipeline import Pipeline
@@ -91,8 +93,6 @@ def predict(
     template: ChatTemplateOption = None,
 ) -> None:
     """Predict for texts: labels, scores, entities, translations or continuations."""
-    from jumok.tasks.pipeline.outputs import to_json
-
     timer = _Timer()
     _check_mistyped_options(
         texts or [], [name for each in context.command.params for name in each.opts]
@@ -104,53 +104,32 @@ def predict(
         {"--n-best": n_best, "--tokens": tokens, "--alignment": alignment},
     )
     _report_file_names(run, texts or [])
-    overrides = decoding or []
-    generates = stream or tokens or alignment or chat  # or has an option of generation
-    plain = not (generates or overrides or ensemble or n_best or draft)
-    engine = find_engine(run, precision, device) if plain else None
-    if engine is not None:
-        timer.opened()
-        for part in [texts] if texts else _chunks():
-            for output in _predict_each(engine, part):
-                sys.stdout.write((to_json(output) if as_json else output.display) + "\n")
-                timer.answered()
-            sys.stdout.flush()
-        if timing:
-            print(timer.report(engine, as_json), file=sys.stderr)
-        return
-    pipeline = with_fast_encoder(load_ensemble(run, ensemble, overrides, device), precision)
-    if n_best is not None:
-        overrides = [*overrides, *_n_best_overrides(pipeline, overrides, n_best)]
-    if tokens or alignment:
-        _check_token_output(pipeline, "--tokens" if tokens else "--alignment", as_json)
-    if stream:
-        _check_generates(pipeline, "--stream")
-        _check_streamable(pipeline.with_decoding(overrides), as_json)
-    pipeline = apply_decoding(pipeline, overrides, ensemble, precision)
-    if alignment:
-        from jumok.tasks.pipeline.generation_pipeline import as_generation
-
-        pipeline = as_generation(pipeline).with_alignment()
+    options = _Options(as_json, n_best, stream, tokens, alignment)
+    model: Pipeline | EngineModel | None = None
+    if not (ensemble or draft or chat or alignment):
+        model = _find_model(run, precision, device, decoding or [], options)
+    if model is None:
+        model = _open_pipeline(run, ensemble, decoding or [], precision, device, options)
     if draft is not None:
-        pipeline = pipeline.with_draft(load_ensemble(draft, None, device=device))
+        model = _as_pipeline(model).with_draft(load_ensemble(draft, None, device=device))
     timer.opened()
     if chat:
-        _answer_chat(pipeline, template, as_json, stream)
+        _answer_chat(_as_pipeline(model), template, as_json, stream)
         timer.answered()
     for part in [] if chat else [texts] if texts else _chunks():
         if stream:
             for text in part:
-                _stream(pipeline, text)
+                _stream(model, text)
                 timer.answered()
             continue
-        for output in _predict_each(pipeline, part):
-            line = _to_json(pipeline, output, tokens, alignment) if as_json else output.display
+        for output in _predict_each(model, part):
+            line = _to_json(model, output, options) if as_json else output.display
             sys.stdout.write(line + "\n")
             _report_loop(output)
             timer.answered()
         sys.stdout.flush()
     if timing:
-        print(timer.report(pipeline, as_json), file=sys.stderr)
+        print(timer.report(model, as_json), file=sys.stderr)
     if draft is not None:
         from jumok.tasks.pipeline.generation_pipeline import as_generation
 
@@ -158,9 +137,80 @@ def predict(
             Message(
                 "cli.draft_model",
                 "draft: {draft_model}",
-                draft_model=as_generation(pipeline).draft_model,
+                draft_model=as_generation(_as_pipeline(model)).draft_model,
             )
         )
+
+
+@dataclass(frozen=True)
+class _Options:
+    """What is printed of each text."""
+
+    as_json: bool
+    n_best: int | None
+    stream: bool
+    tokens: bool
+    alignment: bool
+
+    @property
+    def need_generation(self) -> str:
+        """The first option that needs a model that generates text; "" for none."""
+        given = {
+            "--n-best": self.n_best is not None,
+            "--tokens": self.tokens,
+            "--alignment": self.alignment,
+            "--stream": self.stream,
+        }
+        return next((option for option, is_given in given.items() if is_given), "")
+
+
+def _find_model(
+    run: Path, precision: str | None, device: str, overrides: list[str], options: _Options
+) -> "EngineModel | None":
+    """The model without torch; None where torch opens it, or names what is wrong."""
+    engine = find_engine(run, precision, device, overrides)
+    if engine is None or not engine.generates:
+        return None if options.need_generation else engine
+    from jumok.engine.generation import GenerationModel
+
+    assert isinstance(engine, GenerationModel)
+    if options.n_best is not None:
+        engine = engine.with_decoding(_n_best_overrides(engine.decoding, options.n_best))
+    _check_output(engine.decoding, options)
+    print_notice(f"decoding {engine.decoding_summary}")
+    return engine
+
+
+def _open_pipeline(
+    run: Path,
+    ensemble: list[Path] | None,
+    overrides: list[str],
+    precision: str | None,
+    device: str,
+    options: _Options,
+) -> "Pipeline":
+    """The model of a run, or an ensemble, with the settings of the command."""
+    pipeline = with_fast_encoder(load_ensemble(run, ensemble, overrides, device), precision)
+    if options.need_generation:
+        _check_generates(pipeline, options.need_generation)
+        search = pipeline.with_decoding(overrides).recipe.decoding
+        if options.n_best is not None:
+            overrides = [*overrides, *_n_best_overrides(search, options.n_best)]
+            search = search.overridden(overrides)
+        _check_output(search, options)
+    pipeline = apply_decoding(pipeline, overrides, ensemble, precision)
+    if options.alignment:
+        from jumok.tasks.pipeline.generation_pipeline import as_generation
+
+        pipeline = as_generation(pipeline).with_alignment()
+    return pipeline
+
+
+def _as_pipeline(model: "Pipeline | EngineModel") -> "Pipeline":
+    from jumok.tasks.pipeline.pipeline import Pipeline
+
+    assert isinstance(model, Pipeline)  # the engine has none of the options that need one
+    return model
 
 
 class _Timer:
@@ -207,17 +257,17 @@ class _Timer:
         )
 
 
-def _to_json(pipeline: "Pipeline", output: "Output", tokens: bool, alignment: bool) -> str:
+def _to_json(model: "Pipeline | EngineModel", output: "Output", options: _Options) -> str:
     """A prediction as one line of JSON, with tokens and alignment if requested."""
     from jumok.tasks.pipeline.outputs import GeneratedText, to_json
 
     extra = None
-    if alignment and isinstance(output, GeneratedText):
+    if options.alignment and isinstance(output, GeneratedText):
         from jumok.tasks.pipeline.generation import align_output
 
-        aligned = align_output(pipeline, output)
+        aligned = align_output(_as_pipeline(model), output)
         extra = {"source": aligned.source, "alignment": aligned.alignment}
-    return to_json(output, extra, tokens=tokens)
+    return to_json(output, extra, tokens=options.tokens)
 
 
 def _predict_each(pipeline: "Pipeline | EngineModel", texts: list[str]) -> "Iterator[Output]":
@@ -231,10 +281,8 @@ def _predict_each(pipeline: "Pipeline | EngineModel", texts: list[str]) -> "Iter
             yield from pipeline.predict([text])
 
 
-def _n_best_overrides(pipeline: "Pipeline", overrides: list[str], n: int) -> list[str]:
+def _n_best_overrides(search: "DecodingConfig", n: int) -> list[str]:
     """Decoding overrides for n outputs; the beam is widened if it is narrower."""
-    _check_generates(pipeline, "--n-best")
-    search = pipeline.with_decoding(overrides).recipe.decoding
     widened = not search.sample and search.beam < n
     return [*([f"beam={n}"] if widened else []), f"n_best={n}"]
 
@@ -305,20 +353,16 @@ def _check_chat_options(
             )
 
 
-def _check_token_output(pipeline: "Pipeline", option: str, as_json: bool) -> None:
-    """Raises InputError for --tokens and --alignment without --json or without generated text."""
-    _check_generates(pipeline, option)
-    if not as_json:
+def _check_output(decoding: "DecodingConfig", options: _Options) -> None:
+    """Raises InputError for --tokens and --alignment without --json, and for what has no stream."""
+    if (options.tokens or options.alignment) and not options.as_json:
         raise UsageError(
             "cli.tokens_and_alignment_need_json",
             "--tokens and --alignment need JSON output; add --json",
         )
-
-
-def _check_streamable(pipeline: "Pipeline", as_json: bool) -> None:
-    """Raises InputError for settings that cannot be streamed."""
-    decoding = pipeline.recipe.decoding
-    if as_json:
+    if not options.stream:
+        return
+    if options.as_json:
         raise UsageError(
             "cli.stream_and_json", "--stream and --json exclude each other; use one of them"
         )
@@ -365,15 +409,21 @@ def _answer_chat(pipeline: "Pipeline", template: Path | None, as_json: bool, str
         sys.stdout.write("\n" if stream else answer + "\n")
 
 
-def _stream(pipeline: "Pipeline", text: str) -> None:
+class _Streams(Protocol):
+    """A model that generates text."""
+
+    def stream(self, text: str, on_text: Callable[[str], None]) -> "Output":
+        """Generate for one text; each part goes to `on_text` as soon as it is final."""
+
+
+def _stream(model: "Pipeline | EngineModel", text: str) -> None:
     """Generate for one text and print each part as it is decoded."""
-    from jumok.tasks.pipeline.generation_pipeline import as_generation
 
     def show(part: str) -> None:
         sys.stdout.write(part)
         sys.stdout.flush()
 
-    output = as_generation(pipeline).stream(text, show)
+    output = cast("_Streams", model).stream(text, show)  # it generates text
     show("\n")
     _report_loop(output)
 

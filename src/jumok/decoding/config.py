@@ -2,11 +2,12 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from jumok.config_io import check_choices
+from jumok.config_io import apply_overrides, check_choices, from_dict, to_dict
 from jumok.errors import DecodingError, and_list
 from jumok.unicode_forms import normalize
 
@@ -198,6 +199,15 @@ class DecodingConfig:
             return self.max_length
         limit = int(source_tokens * self.max_ratio) + self.max_extra
         return max(1, min(self.max_length, limit))
+
+    def overridden(self, overrides: Sequence[str]) -> "DecodingConfig":
+        """These settings with `key=value` overrides; InputError for an unknown key or value.
+
+        >>> print(DecodingConfig().overridden(["beam=5", "length_penalty=0.6"]))
+        beam=5 length_penalty=0.6 length_norm='power' early_stopping=False max_length=256
+        """
+        tree = apply_overrides(to_dict(self), overrides)
+        return from_dict(DecodingConfig, tree, "decoding")
 
     def capped_at(self, maximum: int) -> "DecodingConfig":
         """These settings with max_length and min_length of at most `maximum` tokens."""

@@ -4,7 +4,9 @@ Shapes: n texts, D model width.
 """
 
 import sys
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
@@ -13,14 +15,15 @@ from typing import Any, Literal, get_args, overload
 
 import numpy as np
 
-from jumok.engine.run import EngineRun, open_run
+from jumok.decoding.config import DecodingConfig
+from jumok.engine.run import EncoderRun, GeneratorRun, OpenedRun, open_run
 from jumok.errors import ConfigError, InputError, JumokError
 from jumok.extras import is_installed
 from jumok.models.config import SentencePooling
 from jumok.models.finite_weights import check_finite_array
 from jumok.native.kernel_choice import KernelChoice
 from jumok.native.layout import encoder_dims
-from jumok.native.measured import is_compiled_encoder
+from jumok.native.measured import is_compiled_encoder, is_usable
 from jumok.native.session import EncoderSession, HeadPooling
 from jumok.tasks.inputs.special_tokens import check_ids, without_special_ids
 from jumok.tasks.inputs.text_encoder import (
@@ -29,10 +32,10 @@ from jumok.tasks.inputs.text_encoder import (
     row_token_types,
     uses_token_types,
 )
-from jumok.tasks.pipeline.outputs import Output, OutputWarning
+from jumok.tasks.pipeline.outputs import Output
 from jumok.tasks.pipeline.predictions import cosines
 from jumok.tasks.pipeline.text_inputs import Pair, as_lines, as_list, check_pooling, check_texts
-from jumok.tasks.pipeline.text_warnings import row_warnings, unread_tokens
+from jumok.tasks.pipeline.text_warnings import row_warnings, unread_tokens, warned
 from jumok.text.prompts import find_prompt
 from jumok.text.ragged import Ragged
 from jumok.threads import limit_threads
@@ -41,7 +44,7 @@ EnginePrecision = Literal["float32", "int8"]
 _ACCELERATORS = ("/dev/nvidiactl", "/dev/kfd")  # device "auto" is then that of PyTorch
 
 
-class EngineModel:
+class EngineModel(ABC):
     """A trained model in the C++ kernel; call `load` to open one.
 
     >>> model = load("ko-small-vectors")
@@ -49,19 +52,11 @@ class EngineModel:
     (2, 256)
     """
 
-    def __init__(self, run: EngineRun, precision: EnginePrecision = "float32") -> None:
-        self.task, self.labels, self.vocabulary = run.task, run.labels, run.tokenizer
-        self._run = run
-        self.kernel = KernelChoice("native", precision, "the engine, without PyTorch")
-        session = self._session = EncoderSession(encoder_dims(run.config), precision)
-        try:
-            session.add_head(run.head, run.arrays)
-            session.add_encoder(run.config, run.arrays, run.release_pages)
-        except ConfigError:  # not finite: name the weight of the file, not that of the kernel
-            for name, array in run.arrays.items():
-                check_finite_array(name, array, "the weights")
-            raise
-        self._encode_texts = TextEncoder(run.tokenizer, run.config.max_length)
+    generates = False
+
+    def __init__(self, run: OpenedRun, kernel: KernelChoice) -> None:
+        self.run = run
+        self.task, self.vocabulary, self.kernel = run.task, run.tokenizer, kernel
 
     @overload
     def __call__(self, texts: str) -> Output: ...  # type: ignore[overload-overlap]  # a str is one
@@ -72,20 +67,13 @@ class EngineModel:
         outputs = self.predict(texts)
         return outputs[0] if isinstance(texts, str) else outputs
 
+    @abstractmethod
     def predict(self, texts: Sequence[str | Pair]) -> list[Output]:
         """One output per text, in order.
 
         A model of pairs reads a tuple of two texts, or a line with a TAB between them. Raises
         InputError for what is not a text, or too long, and NonFiniteError for a damaged model.
         """
-        lines = as_lines(texts, paired=self._run.paired)
-        check_texts(lines, self.vocabulary.max_text_bytes)
-        return self._with_warnings(self._outputs(lines))
-
-    @property
-    def run(self) -> EngineRun:
-        """The files of the model."""
-        return self._run
 
     def encode(
         self,
@@ -99,8 +87,66 @@ class EngineModel:
 
         They are those of `jumok.tasks.pipeline.pipeline.Pipeline.encode`, divided by their lengths
         unless `normalize` is False. Raises InputError for what is not a text, or too long, for an
-        unknown pooling, and for a prompt, which runs do not have.
+        unknown pooling, for a prompt, which runs do not have, and for a model that is not an
+        encoder.
         """
+        raise self._no_vectors()
+
+    def encode_ids(
+        self, rows: Sequence[Sequence[int]], *, normalize: bool | None = None
+    ) -> "np.ndarray[Any, np.dtype[np.float32]]":
+        """`encode` of texts whose token ids are given, (n, D) float32.
+
+        The ids are those of this model's tokenizer, with or without its special tokens. Raises
+        InputError for ids that the tokenizer lacks, and for a model that is not an encoder.
+        """
+        raise self._no_vectors()
+
+    def _no_vectors(self) -> InputError:
+        return InputError(
+            "engine.no_vectors",
+            "vectors need an encoder, got a model for {task}; use one for similarity or "
+            "classification",
+            task=self.task,
+        )
+
+    @cached_property
+    def vector_key(self) -> str:
+        """A checksum of everything that decides which vector a text gets."""
+        run = self.run
+        parts = (run.weights_sha256, self.vocabulary.identity, repr(run.config))
+        return sha256(repr((*parts, self.task, self.kernel.precision)).encode()).hexdigest()
+
+
+class EncoderModel(EngineModel):
+    """An encoder with one output or vector per text, or pair of texts."""
+
+    run: EncoderRun
+
+    def __init__(self, run: EncoderRun, precision: EnginePrecision = "float32") -> None:
+        super().__init__(run, KernelChoice("native", precision, "the engine, without PyTorch"))
+        self.labels = run.labels
+        session = self._session = EncoderSession(encoder_dims(run.config), precision)
+        with check_weights(run):
+            session.add_head(run.head, run.arrays)
+            session.add_encoder(run.config, run.arrays, run.release_pages)
+        self._encode_texts = TextEncoder(run.tokenizer, run.config.max_length)
+
+    def predict(self, texts: Sequence[str | Pair]) -> list[Output]:
+        """One output per text, in order; raises as `EngineModel.predict`."""
+        lines = as_lines(texts, paired=self.run.paired)
+        check_texts(lines, self.vocabulary.max_text_bytes)
+        return self._with_warnings(self._outputs(lines))
+
+    def encode(
+        self,
+        texts: str | Sequence[str],
+        *,
+        pooling: SentencePooling | None = None,
+        normalize: bool | None = None,
+        prompt_name: str = "",
+    ) -> "np.ndarray[Any, np.dtype[np.float32]]":
+        """One vector per text, (n, D) or (D,); raises as `EngineModel.encode`."""
         find_prompt({}, prompt_name)
         kind = self._own_pooling if pooling is None else check_pooling(pooling)
         listed = as_list(texts)
@@ -115,11 +161,7 @@ class EngineModel:
     def encode_ids(
         self, rows: Sequence[Sequence[int]], *, normalize: bool | None = None
     ) -> "np.ndarray[Any, np.dtype[np.float32]]":
-        """`encode` of texts whose token ids are given, (n, D) float32.
-
-        The ids are those of this model's tokenizer, with or without its special tokens. Raises
-        InputError for ids that the tokenizer lacks.
-        """
+        """`encode` of ids, (n, D); raises as `EngineModel.encode_ids`."""
         for row in rows:
             check_ids(row, self.vocabulary)
         plain = Ragged.from_lists([without_special_ids(row, self.vocabulary) for row in rows])
@@ -128,16 +170,10 @@ class EngineModel:
 
     @property
     def _own_pooling(self) -> HeadPooling:
-        return self._run.config.pooling if self._run.kind.compares_vectors else "mean"
-
-    @cached_property
-    def vector_key(self) -> str:
-        """A checksum of everything that decides which vector a text gets."""
-        parts = (self._run.weights_sha256, self.vocabulary.identity, repr(self._run.config))
-        return sha256(repr((*parts, self.task, self.kernel.precision)).encode()).hexdigest()
+        return self.run.config.pooling if self.run.kind.compares_vectors else "mean"
 
     def _outputs(self, texts: Sequence[str]) -> Sequence[Output]:
-        run = self._run
+        run = self.run
         if run.kind.compares_vectors:
             return run.kind.outputs(run, texts, self._similarities(texts))
         rows = self._encode_texts.encode_lines(texts, paired=run.reads_pairs)
@@ -151,22 +187,27 @@ class EngineModel:
         return cosines(u, v)
 
     def _token_types(self, rows: Ragged) -> "np.ndarray[Any, np.dtype[np.int32]] | None":
-        config = self._run.config
+        config = self.run.config
         if not uses_token_types(self.vocabulary, config.n_segments, config.pooling):
             return None
         return row_token_types(rows, self.vocabulary.sep_id)
 
     def _with_warnings(self, outputs: Sequence[Output]) -> list[Output]:
-        run, tokenizer = self._run, self.vocabulary
+        run, tokenizer = self.run, self.vocabulary
         rows = [each.text.split("\t") if run.paired else [each.text] for each in outputs]
         unread = unread_tokens(rows, tokenizer, run.config.max_length, run.task)
-        found = row_warnings(rows, tokenizer, unread)
-        return [_warned(output, each) for output, each in zip(outputs, found, strict=True)]
+        return warned(outputs, row_warnings(rows, tokenizer, unread))
 
 
-def _warned(output: Output, warnings: Sequence[OutputWarning]) -> Output:
-    changes: Any = {"warnings": tuple(warnings)}
-    return replace(output, **changes) if warnings else output
+@contextmanager
+def check_weights(run: OpenedRun) -> Iterator[None]:
+    """Name the weight of the file that is not finite, not that of the kernel."""
+    try:
+        yield
+    except ConfigError:
+        for name, array in run.arrays.items():
+            check_finite_array(name, array, "the weights")
+        raise
 
 
 def load(
@@ -174,10 +215,11 @@ def load(
 ) -> EngineModel:
     """Open a finished run, or a model that ships with jumok; "int8" is that of its layers.
 
-    Raises UnsupportedError (an InputError) for what the engine does not compute, and KernelError
-    where there is no kernel; use `jumok.load` then. Raises InputError for another precision, and
-    for the folders that `jumok.load` refuses. With `mapped` the file of the weights must not be
-    overwritten in place while the model is used; without, they are copied.
+    A model that generates text decodes as its recipe specifies: with "float32" in the precision of
+    the recipe. Raises UnsupportedError (an InputError) for what the engine does not compute, and
+    KernelError where there is no kernel; use `jumok.load` then. Raises InputError for another
+    precision, and for the folders that `jumok.load` refuses. With `mapped` the file of the weights
+    must not be overwritten in place while the model is used; without, they are copied.
 
     >>> load("ko-small-vectors").task
     'similarity'
@@ -189,35 +231,56 @@ def load(
             precision=precision,
         )
     limit_threads()
-    return EngineModel(open_run(folder, mapped=mapped), precision)
+    run = open_run(folder, mapped=mapped)
+    if isinstance(run, EncoderRun):
+        return EncoderModel(run, precision)
+    decoding = run.decoding if precision == "float32" else replace(run.decoding, precision="int8")
+    return _generation_model(run, decoding)
 
 
 def find(
     folder: str | Path,
     device: str = "auto",
     precision: str | None = None,
+    decoding: Sequence[str] | None = None,
     *,
     mapped: bool = True,
 ) -> EngineModel | None:
     """The same; None for what is left to `jumok.load`: models, devices, files with a fault.
 
     A kernel that is not compiled, or not known to be faster than PyTorch, is not used. `precision`
-    is that of the option of the commands. Where PyTorch is not installed nothing is left to
-    `jumok.load`: raises what `load` raises, and MissingDependencyError for what needs PyTorch.
+    is that of the encoder, an option of the commands; `decoding` are overrides of the settings of a
+    model that generates text, None where it must not. Where PyTorch is not installed nothing is
+    left to `jumok.load`: raises what `load` raises, and MissingDependencyError for what needs
+    PyTorch.
     """
     if not is_installed("torch"):
         from jumok.engine import without_torch
 
-        return without_torch.load(folder, device, precision=precision or "float32", mapped=mapped)
+        return without_torch.find(folder, device, precision or "float32", decoding, mapped=mapped)
     on_cpu = device == "cpu" or (device == "auto" and not has_accelerator())
-    for known in get_args(EnginePrecision):
-        if not on_cpu or known != (precision or "float32"):
-            continue
-        try:
-            return load(folder, known, mapped=mapped) if is_compiled_encoder(known) else None
-        except (JumokError, OSError):  # jumok.load raises it, or opens the model
+    if not on_cpu or precision not in (None, *get_args(EnginePrecision)):
+        return None
+    try:
+        limit_threads()
+        run = open_run(folder, mapped=mapped)
+        if isinstance(run, EncoderRun):
+            known: Any = precision or "float32"
+            usable = not decoding and is_compiled_encoder(known)
+            return EncoderModel(run, known) if usable else None
+        if decoding is None or precision is not None:
             return None
-    return None
+        settings = run.decoding.overridden(decoding)
+        usable = is_usable(settings.precision, requested=settings.kernel == "native")
+        return _generation_model(run, settings) if usable else None
+    except (JumokError, OSError):  # jumok.load raises it, or opens the model
+        return None
+
+
+def _generation_model(run: GeneratorRun, decoding: DecodingConfig) -> EngineModel:
+    from jumok.engine.generation import GenerationModel  # a classifier needs none of it
+
+    return GenerationModel(run, decoding)
 
 
 def has_accelerator() -> bool:

@@ -7,6 +7,7 @@ Everything that `jumok.load` checks about these files is checked here as well, b
 import math
 import mmap
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,16 +16,32 @@ import numpy as np
 
 from jumok.atomic_io import check_path_name, expand_home, open_regular
 from jumok.config_io import ConfigDict, from_dict, read_toml
+from jumok.decoding.config import DecodingConfig
 from jumok.engine.tasks import TASKS, EngineTask
 from jumok.errors import InputError, Message
 from jumok.models.config import MAX_TABLE_POSITIONS
 from jumok.models.size import check_model_size
 from jumok.models.weight_shapes import check_shapes
-from jumok.native.layout import Array, encoder_shapes, unsupported_encoder
+from jumok.native.layout import (
+    Array,
+    GeneratorKind,
+    Shapes,
+    decoder_layers,
+    encoder_shapes,
+    generator_shapes,
+    tied_names,
+    unsupported_encoder,
+    unsupported_generator,
+)
 from jumok.native.session import Head
 from jumok.safetensors_io import dtype_name, read_header
 from jumok.shipped import resolve_model
-from jumok.tasks.recipe.tables import ModelConfig, MultiLabelConfig, RegressionConfig
+from jumok.tasks.recipe.tables import (
+    ModelConfig,
+    MultiLabelConfig,
+    RegressionConfig,
+    WindowConfig,
+)
 from jumok.tasks.runs.run_files import (
     RECIPE,
     WEIGHTS,
@@ -37,6 +54,10 @@ from jumok.tasks.runs.run_files import (
 )
 from jumok.text.tokenizer import Tokenizer
 
+GENERATORS: dict[str, GeneratorKind] = {  # the kind of model of a task that generates text
+    "sequence_to_sequence": "encoder_decoder",
+    "language_modeling": "decoder",
+}
 _FOREIGN = ("origin", "extensions.json")  # an imported checkpoint, parts of other distributions
 _CHECKPOINT = ("config.json", "modules.json")  # of another library, where there is no recipe
 _DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
@@ -47,21 +68,32 @@ class UnsupportedError(InputError):
 
 
 @dataclass(frozen=True)
-class EngineRun:
-    """A finished run of a task with one output per text, or pair of texts."""
+class OpenedRun:
+    """What every finished run has."""
 
     task: str
     config: ModelConfig
-    labels: tuple[str, ...]
     tokenizer: Tokenizer
     arrays: dict[str, Array]  # views of the mapped file
-    head: Head
+    weights_sha256: str
     corpus: str  # that it was trained on, "" for files
+    labels: tuple[str, ...]
     paired: bool  # whether a row holds two texts
+    mapping: mmap.mmap | None  # of the file; None: the arrays are copies
+
+    def release_pages(self) -> None:
+        """Free the memory of the mapped weights; what is used again is read from the file."""
+        if self.mapping is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self.mapping.madvise(mmap.MADV_DONTNEED)
+
+
+@dataclass(frozen=True)
+class EncoderRun(OpenedRun):
+    """A run of a task with one output per text, or pair of texts."""
+
+    head: Head
     regression: RegressionConfig
     threshold: float  # of several labels
-    weights_sha256: str
-    mapping: mmap.mmap | None  # of the file; None: the arrays are copies
 
     @property
     def kind(self) -> EngineTask:
@@ -73,13 +105,19 @@ class EngineRun:
         """Whether the model reads both texts of a pair in one row."""
         return self.paired and not self.kind.compares_vectors
 
-    def release_pages(self) -> None:
-        """Free the memory of the mapped weights; what is used again is read from the file."""
-        if self.mapping is not None and hasattr(mmap, "MADV_DONTNEED"):
-            self.mapping.madvise(mmap.MADV_DONTNEED)
+
+@dataclass(frozen=True)
+class GeneratorRun(OpenedRun):
+    """A run of a task that generates text: for each source, or after each text."""
+
+    kind: GeneratorKind
+    target_tokenizer: Tokenizer  # of the outputs, usually the same
+    decoding: DecodingConfig
+    translates: bool  # sentences, which it reads one by one
+    across_documents: bool  # whether a text begins without [BOS]
 
 
-def open_run(name: str | Path, *, mapped: bool = True) -> EngineRun:
+def open_run(name: str | Path, *, mapped: bool = True) -> EncoderRun | GeneratorRun:
     """Open a run, or a model that ships with jumok; its weights are `mapped` or copied.
 
     Raises UnsupportedError for what only `jumok.load` opens, and its InputError for what both
@@ -91,40 +129,64 @@ def open_run(name: str | Path, *, mapped: bool = True) -> EngineRun:
     stored, recipe = read_run_config(folder), read_toml(folder / RECIPE)
     config = _config(folder, stored, recipe)
     labels = trained_labels(folder, stored)
-    tokenizer = _tokenizer(folder, stored, recipe, config)
+    tokenizer, target_tokenizer = _tokenizers(folder, stored, recipe, config)
     check_weights_file(folder, stored)
-    head, shapes = _head(TASKS[stored["task"]], config, len(labels))
+    task: str = stored["task"]
+    kind = GENERATORS.get(task)
+    data = _table(recipe, "data")
+    if kind is None:
+        head, shapes = _head(TASKS[task], config, len(labels))
+        _check_weights(folder, config, config.n_layers, lambda: encoder_shapes(config) | shapes)
+    else:
+        n_layers = max(config.n_layers, decoder_layers(config))
+        _check_weights(folder, config, n_layers, lambda: generator_shapes(config, kind))
+    arrays, mapping = map_arrays(folder / WEIGHTS)
+    if not mapped:
+        arrays = {name: array.copy() for name, array in arrays.items()}
+    corpus = str(data.get("corpus", ""))
+    paired = kind is None and _is_paired(data)
+    kept = mapping if mapped else None
+    sha256 = stored["weights_sha256"]
+    opened = (task, config, tokenizer, arrays, sha256, corpus, labels, paired, kept)
+    if kind is None:
+        return EncoderRun(
+            *opened,
+            head=head,
+            regression=from_dict(RegressionConfig, _table(recipe, "regression"), "regression"),
+            threshold=from_dict(
+                MultiLabelConfig, _table(recipe, "multi_label"), "multi_label"
+            ).threshold,
+        )
+    arrays |= {name: arrays[first] for name, first in tied_names(config, kind).items()}
+    return GeneratorRun(
+        *opened,
+        kind=kind,
+        target_tokenizer=target_tokenizer or tokenizer,
+        decoding=from_dict(DecodingConfig, _table(recipe, "decoding"), "decoding"),
+        translates=bool(corpus or data.get("target_language")),
+        across_documents=from_dict(
+            WindowConfig, _table(recipe, "windows"), "windows"
+        ).across_documents,
+    )
+
+
+def _check_weights(
+    folder: Path, config: ModelConfig, n_layers: int, shapes: Callable[[], Shapes]
+) -> None:
+    """Raise InputError for weights of another model than that of the config."""
     entries = read_header(folder / WEIGHTS)
     # A config of a few bytes may claim a billion layers, or positions.
     check_model_size(config, sum(math.prod(entry.shape) for entry in entries.values()))
-    if config.n_layers > len(entries) or config.position_offset > MAX_TABLE_POSITIONS:
+    if n_layers > len(entries) or config.position_offset > MAX_TABLE_POSITIONS:
         raise _unsupported("weights that do not fit the model")
     check_shapes(
-        encoder_shapes(config) | shapes,
+        shapes(),
         {name: entry.shape for name, entry in entries.items()},
         {
             name: dtype
             for name, entry in entries.items()
             if "float" not in (dtype := dtype_name(entry.dtype))
         },
-    )
-    arrays, mapping = map_arrays(folder / WEIGHTS)
-    data = _table(recipe, "data")
-    return EngineRun(
-        task=stored["task"],
-        config=config,
-        labels=labels,
-        tokenizer=tokenizer,
-        arrays=arrays if mapped else {name: array.copy() for name, array in arrays.items()},
-        head=head,
-        corpus=str(data.get("corpus", "")),
-        paired=_is_paired(data),
-        regression=from_dict(RegressionConfig, _table(recipe, "regression"), "regression"),
-        threshold=from_dict(
-            MultiLabelConfig, _table(recipe, "multi_label"), "multi_label"
-        ).threshold,
-        weights_sha256=stored["weights_sha256"],
-        mapping=mapping if mapped else None,
     )
 
 
@@ -162,20 +224,24 @@ def _config(folder: Path, stored: ConfigDict, recipe: ConfigDict) -> ModelConfig
     """The config of the model, which config.json and recipe.toml must agree about."""
     if stored.get("task") != recipe.get("task"):
         raise files_disagree(folder)
-    if stored.get("task") not in TASKS:
-        raise _unsupported(f"the task {stored.get('task')}")
+    task = stored.get("task")
+    if task not in TASKS and task not in GENERATORS:
+        raise _unsupported(f"the task {task}")
     config = from_dict(ModelConfig, stored["model"], "model")
     described = from_dict(ModelConfig, _table(recipe, "model"), "model")
     default = ModelConfig().vocabulary_size
     if described.vocabulary_size not in (default, config.vocabulary_size) or config != replace(
-        described, vocabulary_size=config.vocabulary_size
+        described,
+        vocabulary_size=config.vocabulary_size,
+        target_vocabulary_size=config.target_vocabulary_size,
     ):
         raise files_disagree(folder)
-    reason = unsupported_encoder(config)
+    kind = GENERATORS.get(stored["task"])
+    reason = unsupported_encoder(config) if kind is None else unsupported_generator(config, kind)
     if reason is not None:
         raise UnsupportedError(reason)
-    if config.kind != "encoder" or config.target_vocabulary_size is not None:
-        raise _unsupported("a model with a decoder")
+    if config.kind != (kind or "encoder"):
+        raise _unsupported(f"a model of kind {config.kind} for the task {stored['task']}")
     return config
 
 
@@ -197,19 +263,25 @@ def _is_paired(data: ConfigDict) -> bool:
     return "pair" in config.corpus_columns
 
 
-def _tokenizer(
+def _tokenizers(
     folder: Path, stored: ConfigDict, recipe: ConfigDict, config: ModelConfig
-) -> Tokenizer:
-    if _table(recipe, "vocabulary").get("joint", True) is not True:
+) -> tuple[Tokenizer, Tokenizer | None]:
+    """The tokenizer of a run and, with two vocabularies, that of the targets."""
+    joint = _table(recipe, "vocabulary").get("joint", True)
+    if not joint and stored["task"] != "sequence_to_sequence":
         raise _unsupported("two vocabularies")
-    tokenizer, _ = load_vocabularies(folder, stored, joint=True)
-    if tokenizer is None:
+    tokenizer, target = load_vocabularies(folder, stored, joint=bool(joint))
+    if tokenizer is None or (target is None) == (not joint):
         raise _unsupported("a model without a vocabulary")
-    if tokenizer.n_embeddings != config.vocabulary_size:
-        raise files_disagree(folder)
-    if len(tokenizer) > config.vocabulary_size:
-        raise _unsupported("a vocabulary that does not fit the model")
-    return tokenizer
+    for each, size in (
+        (tokenizer, config.vocabulary_size),
+        (target, config.target_vocabulary_size),
+    ):
+        if (None if each is None else each.n_embeddings) != size:
+            raise files_disagree(folder)
+        if each is not None and len(each) > (size or 0):
+            raise _unsupported("a vocabulary that does not fit the model")
+    return tokenizer, target
 
 
 def _head(

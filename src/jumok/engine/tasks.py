@@ -19,7 +19,7 @@ from jumok.tasks.pipeline.predictions import (
 )
 
 if TYPE_CHECKING:
-    from jumok.engine.run import EngineRun
+    from jumok.engine.run import EncoderRun
 
 Array = np.ndarray[Any, np.dtype[np.float32]]
 
@@ -32,27 +32,27 @@ class EngineTask:
     that `compares_vectors` has the cosines (n) of both texts of each row.
     """
 
-    outputs: Callable[["EngineRun", Sequence[str], Array], Sequence[Output]]
+    outputs: Callable[["EncoderRun", Sequence[str], Array], Sequence[Output]]
     one_output: bool = False  # of the head; otherwise one for each label
     compares_vectors: bool = False
 
 
-def _label(run: "EngineRun", texts: Sequence[str], logits: Array) -> Sequence[Output]:
+def _label(run: "EncoderRun", texts: Sequence[str], logits: Array) -> Sequence[Output]:
     return label_predictions(texts, logits, run.labels)
 
 
-def _labels(run: "EngineRun", texts: Sequence[str], logits: Array) -> Sequence[Output]:
+def _labels(run: "EncoderRun", texts: Sequence[str], logits: Array) -> Sequence[Output]:
     check_finite(logits)
     return multi_label_predictions(texts, sigmoid(logits), run.labels, run.threshold)
 
 
-def _score(run: "EngineRun", texts: Sequence[str], logits: Array) -> Sequence[Output]:
+def _score(run: "EncoderRun", texts: Sequence[str], logits: Array) -> Sequence[Output]:
     scores = logits.astype(np.float64).reshape(len(texts))
     check_finite(scores, "scores")
     return score_outputs(texts, scores * run.regression.span + run.regression.lowest)
 
 
-def _similarity(run: "EngineRun", texts: Sequence[str], cosines: Array) -> Sequence[Output]:
+def _similarity(run: "EncoderRun", texts: Sequence[str], cosines: Array) -> Sequence[Output]:
     scores = cosines.astype(np.float64)
     check_finite(scores, "scores")
     return score_outputs(texts, scores)

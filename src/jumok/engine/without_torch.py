@@ -1,5 +1,6 @@
 """`jumok.load` where PyTorch is not installed: the engine, or the command that installs PyTorch."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ def load(
     *,
     dtype: str = "float32",
     precision: Any = "float32",
+    decoding: Sequence[str] = (),
     mapped: bool = True,
 ) -> EngineModel:
     """Open a finished run, or a model that ships with jumok, in the engine.
@@ -36,6 +38,21 @@ pip install "jumok[train]"
     if dtype != "float32":
         raise missing_dependency(f"dtype {dtype}", "torch")
     try:
-        return load_engine(folder, precision, mapped=mapped)
+        return load_engine(folder, precision, decoding=decoding, mapped=mapped)
     except UnsupportedError as reason:
         raise missing_dependency(str(folder), "torch") from reason
+
+
+def find(
+    folder: str | Path,
+    device: str,
+    precision: Any,
+    decoding: Sequence[str] | None,
+    *,
+    mapped: bool,
+) -> EngineModel:
+    """The same for `jumok.engine.find`: with `decoding` None not a model that generates text."""
+    model = load(folder, device, precision=precision, decoding=decoding or (), mapped=mapped)
+    if model.generates and decoding is None:
+        raise missing_dependency(str(folder), "torch")
+    return model

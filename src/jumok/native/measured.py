@@ -37,6 +37,15 @@ def is_compiled(precision: "DecoderPrecision") -> bool:
     return precision in FASTER[best_instruction_set().name] and compiled_kernel() is not None
 
 
+def is_usable(precision: "DecoderPrecision", *, requested: bool = False) -> bool:
+    """Whether decoding uses the kernel by itself, or where it is requested and is not slower.
+
+    In float32 it must be compiled already: another precision is a choice for speed, and compiles.
+    """
+    fast = precision in FASTER[best_instruction_set().name]
+    return fast and (requested or precision != "float32" or compiled_kernel() is not None)
+
+
 def is_compiled_encoder(precision: "DecoderPrecision") -> bool:
     """The same for an encoder."""
     fast = precision in FASTER_ENCODERS[best_instruction_set().name]

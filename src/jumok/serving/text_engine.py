@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from jumok.engine import EngineModel, find
+from jumok.engine import find
+from jumok.engine.model import EncoderModel
 from jumok.native.threads import set_kernel_threads
 from jumok.serving.engine import Engine, EngineOptions, Turn, model_hash
 from jumok.tasks.pipeline.outputs import Output
@@ -33,7 +34,7 @@ class NoJobs:
 class TextEngine(Engine):
     """A classifier, a model of scores or of vectors."""
 
-    def __init__(self, model: EngineModel) -> None:
+    def __init__(self, model: EncoderModel) -> None:
         self._model, run = model, model.run
         self.hash = model_hash(
             [run.weights_sha256],
@@ -50,7 +51,7 @@ class TextEngine(Engine):
         if options.decoding or options.traces:
             return None
         model = find(folder, precision=options.precision, mapped=False)
-        return None if model is None else cls(model)
+        return cls(model) if isinstance(model, EncoderModel) else None
 
     @property
     def info(self) -> dict[str, Any]:

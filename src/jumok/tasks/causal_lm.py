@@ -36,7 +36,7 @@ from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, LazyBatches
 from jumok.tasks.inputs.windows import Windows, add_bos_eos, concatenate
 from jumok.tasks.pipeline.causal_generation import generate, generate_from_ids, prompt_ids, stream
 from jumok.tasks.pipeline.distributed_map import JSON_CODEC, distributed_map
-from jumok.tasks.pipeline.generation import Generated
+from jumok.tasks.pipeline.generated import Generated
 from jumok.tasks.pipeline.generation_pipeline import as_generation
 from jumok.tasks.pipeline.outputs import EvaluationResult, GeneratedText
 from jumok.tasks.pipeline.pipeline import Pipeline

@@ -24,13 +24,12 @@ from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, LazyBatches, batches_b
 from jumok.tasks.inputs.seq2seq_encoder import SentencePairs, Seq2SeqBatch, Seq2SeqEncoder
 from jumok.tasks.inputs.special_tokens import build_source
 from jumok.tasks.pipeline.distributed_map import JSON_CODEC, distributed_map
+from jumok.tasks.pipeline.generated import Generated, to_generated_text
 from jumok.tasks.pipeline.generation import (
-    Generated,
     effective_config,
     generate_all,
     generation_request,
     greedy_config,
-    to_generated_text,
 )
 from jumok.tasks.pipeline.generation_pipeline import as_generation
 from jumok.tasks.pipeline.outputs import EvaluationResult, GeneratedText, RunOutputs
@@ -159,8 +158,9 @@ class Seq2SeqTask(GenerativeTask):
     def predict(self, pipeline: Pipeline, texts: Sequence[str]) -> list[GeneratedText]:
         """The generated target of each text."""
         outputs = self.generate(pipeline, texts)
+        tokenizer, n_best = pipeline.target_vocabulary, pipeline.recipe.decoding.n_best
         return [
-            to_generated_text(pipeline, text, candidates)
+            to_generated_text(text, candidates, tokenizer, n_best)
             for text, candidates in zip(texts, outputs, strict=True)
         ]
 
@@ -168,11 +168,11 @@ class Seq2SeqTask(GenerativeTask):
         self, pipeline: Pipeline, text: str, on_text: Callable[[str], None]
     ) -> GeneratedText:
         """Generate for one text; pass each part to `on_text` as soon as it is final."""
-        stop = pipeline.recipe.decoding.stop
-        streamer = TextStreamer(pipeline.target_vocabulary, lambda _, part: on_text(part), stop)
+        decoding, tokenizer = pipeline.recipe.decoding, pipeline.target_vocabulary
+        streamer = TextStreamer(tokenizer, lambda _, part: on_text(part), decoding.stop)
         (candidates,) = self.generate(pipeline, [text], streamer.push)
         streamer.finish()
-        return to_generated_text(pipeline, text, candidates)
+        return to_generated_text(text, candidates, tokenizer, decoding.n_best)
 
     def generate(
         self,

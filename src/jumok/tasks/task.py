@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jumok.decoding.callbacks import StepCallback
     from jumok.decoding.config import DecodingConfig
     from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
-    from jumok.tasks.pipeline.generation import Generated
+    from jumok.tasks.pipeline.generated import Generated
     from jumok.tasks.pipeline.origin import Origin
     from jumok.tasks.recipe.recipe import Recipe
     from jumok.tasks.shared.recipe_job import RecipeJob

@@ -9,11 +9,9 @@ from torch import Tensor
 
 from jumok.decoding import (
     DraftModel,
-    Hypothesis,
     OnToken,
     TextStreamer,
     generate_lm,
-    truncate_at_stop,
 )
 from jumok.decoding.callbacks import StepCallback
 from jumok.decoding.incremental.decoder import CausalLMDecoder, IncrementalDecoder
@@ -22,11 +20,11 @@ from jumok.errors import InputError
 from jumok.models import LanguageModel
 from jumok.tasks.inputs.batches import collate
 from jumok.tasks.pipeline.backends import DecoderBackends
-from jumok.tasks.pipeline.generation import Generated, generation_request, to_generated_text
+from jumok.tasks.pipeline.generated import Generated, added_texts, to_generated_text
+from jumok.tasks.pipeline.generation import generation_request
 from jumok.tasks.pipeline.generation_pipeline import GenerationPipeline, as_generation
 from jumok.tasks.pipeline.outputs import GeneratedText
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.text.streaming import common_prefix_length
 
 BATCH_SIZE = 32  # hypotheses in a batch
 MAX_LOGITS = 2**22  # of the tokens that are scored together
@@ -57,7 +55,7 @@ def generate(pipeline: Pipeline, texts: Sequence[str]) -> list[GeneratedText]:
         order = order[len(batch) :]
         found = generate_from_ids(pipeline, [prompts[i] for i in batch])
         for i, candidates in zip(batch, found, strict=True):
-            outputs[i] = to_generated_text(pipeline, texts[i], candidates)
+            outputs[i] = to_generated_text(texts[i], candidates, pipeline.vocabulary, config.n_best)
     return [outputs[i] for i in range(len(texts))]
 
 
@@ -83,7 +81,7 @@ def continue_prompt(
     streamer.set_prompt(0, ids)
     (candidates,) = generate_from_ids(pipeline, [ids], streamer.push, end_ids=end_ids)
     streamer.finish()
-    return to_generated_text(pipeline, text, candidates)
+    return to_generated_text(text, candidates, pipeline.vocabulary, pipeline.recipe.decoding.n_best)
 
 
 @dataclass(frozen=True)
@@ -185,7 +183,11 @@ def generate_from_ids(
         ),
         make_decoder=partial(_make_decoder, generation.backends),
     )
-    return [_added_texts(pipeline, *pair) for pair in zip(prompts, found, strict=True)]
+    tokenizer, stop = pipeline.vocabulary, pipeline.recipe.decoding.stop
+    return [
+        added_texts(tokenizer, prompt, hypotheses, stop)
+        for prompt, hypotheses in zip(prompts, found, strict=True)
+    ]
 
 
 def _models(pipeline: GenerationPipeline) -> list[LanguageModel]:
@@ -226,16 +228,3 @@ def _draft_model(pipeline: GenerationPipeline, prompt_length: int) -> DraftModel
     models = (*_models(pipeline), draft.model)
     window = min(model.decoder.embedding.max_length for model in models)
     return draft if prompt_length + pipeline.recipe.decoding.max_length <= window else None
-
-
-def _added_texts(
-    pipeline: Pipeline, prompt: Sequence[int], hypotheses: Sequence[Hypothesis]
-) -> list[Generated]:
-    """What each continuation adds to the prompt, including the space before its first word."""
-    rows = [prompt, *([*prompt, *each.ids] for each in hypotheses)]
-    before, *wholes = pipeline.vocabulary.decode_batch(rows)
-    stop = pipeline.recipe.decoding.stop
-    return [
-        Generated(truncate_at_stop(whole[common_prefix_length(before, whole) :], stop), hypothesis)
-        for whole, hypothesis in zip(wholes, hypotheses, strict=True)
-    ]

@@ -4,7 +4,6 @@ Sources of similar length form a batch; no output depends on the others in its b
 """
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,6 @@ from jumok.decoding import (
     GenerationRequest,
     Hypothesis,
     generate_seq2seq,
-    truncate_at_stop,
 )
 from jumok.decoding.alignment import align
 from jumok.decoding.api import default_decoder
@@ -31,8 +29,9 @@ from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, PaddedBatch, batches_b
 from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqEncoder
 from jumok.tasks.pipeline.backends import DecoderBackends
 from jumok.tasks.pipeline.distributed_map import Codec, distributed_map
+from jumok.tasks.pipeline.generated import Generated, decoded_texts
 from jumok.tasks.pipeline.generation_pipeline import as_generation
-from jumok.tasks.pipeline.outputs import Candidate, GeneratedText, GeneratedToken
+from jumok.tasks.pipeline.outputs import GeneratedText
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer, piece_or_empty
@@ -46,14 +45,6 @@ _HYPOTHESES: Codec[list[list[Hypothesis]]] = Codec(
     lambda rows: json.dumps([[asdict(one) for one in row] for row in rows]).encode(),
     lambda data: [[Hypothesis(**one) for one in row] for row in json.loads(data)],
 )
-
-
-@dataclass(frozen=True)
-class Generated:
-    """A generated text and the hypothesis that it was decoded from."""
-
-    text: str
-    hypothesis: Hypothesis
 
 
 @dataclass(frozen=True)
@@ -142,11 +133,7 @@ def generate_all(
     outputs: list[list[Generated]] = [[] for _ in range(len(sources))]
     for batch, rows_of_batch in zip(index_batches, results, strict=True):
         for i, hypotheses in zip(batch, rows_of_batch, strict=True):
-            texts = tokenizer.decode_batch([hypothesis.ids for hypothesis in hypotheses])
-            outputs[i] = [
-                Generated(truncate_at_stop(text, config.stop), hypothesis)
-                for text, hypothesis in zip(texts, hypotheses, strict=True)
-            ]
+            outputs[i] = decoded_texts(tokenizer, hypotheses, config.stop)
     return outputs
 
 
@@ -203,37 +190,6 @@ def generation_request(pipeline: Pipeline) -> GenerationRequest:
         ensemble=generation.ensemble_models,  # type: ignore[arg-type]  # checked by .ensemble
         draft=generation.draft_model,
     )
-
-
-def to_generated_text(
-    pipeline: Pipeline, text: str, candidates: Sequence[Generated]
-) -> GeneratedText:
-    """The output for a text from all candidates that were generated for it, the best first."""
-    best = candidates[0].hypothesis
-    loop, n_best = best.loop, None
-    if pipeline.recipe.decoding.n_best > 1:
-        n_best = tuple(
-            Candidate(each.text, each.hypothesis.score, each.hypothesis.rank) for each in candidates
-        )
-    return GeneratedText(
-        text,
-        candidates[0].text,
-        best.score,
-        n_best=n_best,
-        loop=None if loop is None else str(loop),
-        tokens=_tokens(pipeline.target_vocabulary, best),
-        attention=best.attention,
-        finish_reason="stop" if best.finished else "length",
-    )
-
-
-def _tokens(tokenizer: Tokenizer, hypothesis: Hypothesis) -> tuple[GeneratedToken, ...]:
-    """The generated tokens, including the [EOS] at the end."""
-    ids, log_p = hypothesis.ids, hypothesis.log_probabilities
-    if len(log_p) > len(ids):
-        ids = [*ids, tokenizer.eos_id]
-    pieces = [piece_or_empty(tokenizer, id_) for id_ in ids]
-    return tuple(map(GeneratedToken, pieces, ids, log_p))
 
 
 def align_output(pipeline: Pipeline, output: GeneratedText) -> AlignedOutput:

@@ -2,7 +2,7 @@
 
 import copy
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -18,17 +18,12 @@ from jumok.tasks.pipeline.generation_rules import describe_processors, generatio
 from jumok.tasks.pipeline.output_warnings import unread_tokens, with_warnings
 from jumok.tasks.pipeline.outputs import GeneratedText, Output
 from jumok.tasks.pipeline.pipeline import Pipeline, draft_error, ensemble_error
-from jumok.tasks.pipeline.segments import (
-    join_outputs,
-    split_lines,
-    split_sentences,
-    split_text,
-    translates,
-)
+from jumok.tasks.pipeline.segments import Split, predict_parts, splitter, stream_parts
 from jumok.tasks.pipeline.text_inputs import Pair
 from jumok.tasks.recipe.recipe import Recipe
 
 MAX_DRAWN_SEED = 2**31
+TRANSLATORS = ("Marian", "MBart", "M2M100", "NllbMoe")  # the start of their names in transformers
 
 
 class GenerationPipeline(Pipeline):
@@ -72,21 +67,19 @@ class GenerationPipeline(Pipeline):
         self.check_texts(texts)
         self.check_supported()
         seeded = self.with_drawn_seed()
-        splitter = seeded._splitter(texts, sentences=sentences)
-        if splitter is None:
-            found_texts = with_warnings(seeded, self.task.predict(seeded, texts))
-            return [seeded._with_seed(output) for output in found_texts]
-        split, unread = splitter
-        parts = [list(split(text)) for text in texts]
-        sources = list(dict.fromkeys(part for row in parts for part, _ in row if part))
-        translated = with_warnings(seeded, self.task.predict(seeded, sources), unread)
-        found = dict(zip(sources, translated, strict=True))
-        n_best = self.recipe.decoding.n_best
-        outputs: list[Output] = []
-        for text, row in zip(texts, parts, strict=True):
-            joined = [(_as_text(found[part]) if part else None, gap) for part, gap in row]
-            outputs.append(seeded._with_seed(join_outputs(text, joined, n_best)))
-        return outputs
+        found = seeded._splitter(texts, sentences=sentences)
+        if found is None:
+            outputs = with_warnings(seeded, self.task.predict(seeded, texts))
+            return [seeded._with_seed(output) for output in outputs]
+        split, unread = found
+
+        def predict(parts: list[str]) -> list[GeneratedText]:
+            return list(
+                map(_as_text, with_warnings(seeded, self.task.predict(seeded, parts), unread))
+            )
+
+        joined = predict_parts(texts, split, predict, self.recipe.decoding.n_best)
+        return [seeded._with_seed(output) for output in joined]
 
     def stream(self, text: str, on_text: Callable[[str], None]) -> Output:
         """Generate for one text; pass each part to `on_text` as soon as it is final."""
@@ -96,21 +89,19 @@ class GenerationPipeline(Pipeline):
         self.check_texts([text])
         self.check_supported()
         seeded = self.with_drawn_seed()
-        splitter = seeded._splitter([text], sentences=False)
-        if splitter is None:
+        found = seeded._splitter([text], sentences=False)
+        if found is None:
             output = self.task.stream(seeded, text, on_text)
             return seeded._with_seed(with_warnings(seeded, [output])[0])
-        split, unread = splitter
-        parts: list[tuple[GeneratedText | None, str]] = []
-        for part, gap in split(text):
-            found = None
-            if part:
-                output = self.task.stream(seeded, part, on_text)
-                found = _as_text(with_warnings(seeded, [output], unread)[0])
-            parts.append((found, gap))
-            if gap:
-                on_text(gap)
-        return seeded._with_seed(join_outputs(text, parts, self.recipe.decoding.n_best))
+        split, unread = found
+        task = self.task
+
+        def stream(part: str) -> GeneratedText:
+            output = task.stream(seeded, part, on_text)
+            return _as_text(with_warnings(seeded, [output], unread)[0])
+
+        n_best = self.recipe.decoding.n_best
+        return seeded._with_seed(stream_parts(text, split, stream, on_text, n_best))
 
     def continue_ids(
         self,
@@ -136,7 +127,7 @@ class GenerationPipeline(Pipeline):
 
     def _splitter(
         self, texts: Sequence[str], *, sentences: bool
-    ) -> tuple[Callable[[str], Iterator[tuple[str, str]]], Mapping[str, int]] | None:
+    ) -> tuple[Split, Mapping[str, int]] | None:
         """How each of these texts is split, None where they are read as a whole.
 
         With the number of unread tokens of the lines that had to be counted. An alignment is that
@@ -144,17 +135,17 @@ class GenerationPipeline(Pipeline):
         """
         if not self.task.reads_source or self.keeps_alignment:
             return None
-        if not sentences and not translates(self):
-            return lambda text: iter([(text if text.strip() else "", "")]), {}
-        if sentences:
-            return lambda text: split_text(text, split_sentences), {}
-        lines = list({line: None for text in texts for line in split_lines(text)})
-        unread = dict(zip(lines, unread_tokens(self, [[line] for line in lines]), strict=True))
+        unread: dict[str, int] = {}
 
-        def split_line(line: str) -> Sequence[str]:
-            return split_sentences(line) if unread[line] else [line]
+        def count_unread(lines: list[str]) -> list[int]:
+            counts = unread_tokens(self, [[line] for line in lines])
+            unread.update(zip(lines, counts, strict=True))
+            return counts
 
-        return lambda text: split_text(text, split_line), unread
+        split = splitter(
+            texts, translates=translates(self), sentences=sentences, n_unread=count_unread
+        )
+        return split, unread
 
     def _with_seed(self, output: Output) -> Output:
         """The output with the seed that it was sampled with."""
@@ -309,6 +300,19 @@ def as_generation(pipeline: Pipeline) -> GenerationPipeline:
     """The pipeline of a task that generates text, as its class."""
     assert isinstance(pipeline, GenerationPipeline)  # as the task has made it
     return pipeline
+
+
+def translates(pipeline: Pipeline) -> bool:
+    """Whether a model is known to translate single sentences.
+
+    It was trained on a known corpus of sequence_to_sequence or with `data.target_language`, or is
+    an imported translator. A model for documents, a summarizer, reads all lines together.
+    """
+    if not pipeline.task.reads_source:
+        return False
+    if pipeline.origin is not None:
+        return pipeline.origin.architecture.startswith(TRANSLATORS)
+    return bool(pipeline.recipe.data.corpus or pipeline.recipe.data.target_language)
 
 
 def _check_coverage(recipe: Recipe, ensemble: Sequence[nn.Module]) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from jumok.models import CharacterClassifier, LanguageModel
 from jumok.tasks.pipeline.fill_mask import split_at_masks
-from jumok.tasks.pipeline.outputs import GeneratedText, Output, OutputWarning
-from jumok.tasks.pipeline.text_warnings import EMPTY_TEXT, row_warnings
+from jumok.tasks.pipeline.outputs import Output, OutputWarning
+from jumok.tasks.pipeline.text_warnings import EMPTY_TEXT, row_warnings, warned
 from jumok.tasks.pipeline.text_warnings import unread_tokens as tokens_beyond
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ def with_warnings(
     ['unknown_characters']
     """
     texts = [output.text for output in outputs]
-    warned = zip(outputs, text_warnings(pipeline, texts, unread), strict=True)
-    found = [_with_warnings(output, each) for output, each in warned]
+    found = warned(outputs, text_warnings(pipeline, texts, unread))
     if pipeline.task.answer != "masks":
         return found
     return [output if _has_mask(pipeline, output.text) else _not_masked(output) for output in found]
@@ -46,13 +45,6 @@ def _not_masked(output: Output) -> Output:
     warning = OutputWarning("no_mask", "the text has no [MASK], so nothing is predicted")
     changes: Any = {"warnings": (*output.warnings, warning)}
     return replace(output, **changes)
-
-
-def _with_warnings(output: Output, found: list[OutputWarning]) -> Output:
-    if isinstance(output, GeneratedText) and output.loop is not None:
-        found = [*found, OutputWarning("repetition", f"the output repeats: {output.loop}")]
-    changes: Any = {"warnings": tuple(found)}
-    return replace(output, **changes) if found else output
 
 
 def text_warnings(

@@ -9,24 +9,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from jumok.tasks.pipeline.outputs import Candidate, GeneratedText, OutputWarning
-from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.text_warnings import EMPTY_TEXT
 
 _LINE_END = re.compile("(\r\n|[\n\r\u2028\u2029])")
-TRANSLATORS = ("Marian", "MBart", "M2M100", "NllbMoe")  # the start of their names in transformers
 
-
-def translates(pipeline: Pipeline) -> bool:
-    """Whether a model is known to translate single sentences.
-
-    It was trained on a known corpus of sequence_to_sequence or with `data.target_language`, or is
-    an imported translator. A model for documents, a summarizer, reads all lines together.
-    """
-    if not pipeline.task.reads_source:
-        return False
-    if pipeline.origin is not None:
-        return pipeline.origin.architecture.startswith(TRANSLATORS)
-    return bool(pipeline.recipe.data.corpus or pipeline.recipe.data.target_language)
+Split = Callable[[str], Iterator[tuple[str, str]]]  # a text into what is read, and what follows it
 
 
 def split_sentences(line: str, language: str = "ko") -> list[str]:
@@ -63,6 +50,63 @@ def split_text(text: str, split_line: Callable[[str], Sequence[str]]) -> Iterato
             kept = sentence.rstrip() if number < len(sentences) else sentence
             gap = sentence[len(kept) :] if number < len(sentences) else end
             yield kept, gap
+
+
+def splitter(
+    texts: Sequence[str],
+    *,
+    translates: bool,
+    sentences: bool,
+    n_unread: Callable[[list[str]], list[int]],
+) -> Split:
+    """How these texts are split.
+
+    A model that `translates` reads each line, and the sentences of a line of which it would leave
+    out `n_unread` tokens; with `sentences` all of them. Another model reads a text as it is.
+    """
+    if sentences:
+        return lambda text: split_text(text, split_sentences)
+    if not translates:
+        return lambda text: iter([(text if text.strip() else "", "")])
+    lines = list({line: None for text in texts for line in split_lines(text)})
+    too_long = {line for line, n in zip(lines, n_unread(lines), strict=True) if n}
+
+    def split_line(line: str) -> Sequence[str]:
+        return split_sentences(line) if line in too_long else [line]
+
+    return lambda text: split_text(text, split_line)
+
+
+def predict_parts(
+    texts: Sequence[str],
+    split: Split,
+    predict: Callable[[list[str]], Sequence[GeneratedText]],
+    n_best: int,
+) -> list[GeneratedText]:
+    """The output of each text from those of its parts, each of which is predicted once."""
+    parts = [list(split(text)) for text in texts]
+    sources = list(dict.fromkeys(part for row in parts for part, _ in row if part))
+    found = dict(zip(sources, predict(sources), strict=True))
+    return [
+        join_outputs(text, [(found[part] if part else None, gap) for part, gap in row], n_best)
+        for text, row in zip(texts, parts, strict=True)
+    ]
+
+
+def stream_parts(
+    text: str,
+    split: Split,
+    stream: Callable[[str], GeneratedText],
+    on_text: Callable[[str], None],
+    n_best: int,
+) -> GeneratedText:
+    """The same for one text, whose parts are streamed in turn."""
+    parts: list[tuple[GeneratedText | None, str]] = []
+    for part, gap in split(text):
+        parts.append((stream(part) if part else None, gap))
+        if gap:
+            on_text(gap)
+    return join_outputs(text, parts, n_best)
 
 
 def join_outputs(

@@ -1,10 +1,12 @@
 """What a model does not read of a text: unknown characters, and the end."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from jumok.tasks.inputs.special_tokens import build_inputs, length_limit
-from jumok.tasks.pipeline.outputs import OutputWarning
+from jumok.tasks.pipeline.outputs import GeneratedText, Output, OutputWarning
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer, unk_id
 from jumok.unicode_forms import normalize
@@ -17,6 +19,18 @@ _UNKNOWN: "WeakKeyDictionary[Tokenizer, dict[str, bool]]" = WeakKeyDictionary()
 _N_SPECIAL: "WeakKeyDictionary[Tokenizer, dict[tuple[str, bool, int], int]]" = WeakKeyDictionary()
 
 AddSpecialTokens = Callable[[Tokenizer, Ragged, Ragged | None, int], Ragged]
+
+
+def warned(outputs: Sequence[Output], warnings: Sequence[list[OutputWarning]]) -> list[Output]:
+    """The outputs with the warnings of their texts and of repetitions; others as they are."""
+    return [_warned(output, found) for output, found in zip(outputs, warnings, strict=True)]
+
+
+def _warned(output: Output, found: list[OutputWarning]) -> Output:
+    if isinstance(output, GeneratedText) and output.loop is not None:
+        found = [*found, OutputWarning("repetition", f"the output repeats: {output.loop}")]
+    changes: Any = {"warnings": tuple(found)}
+    return replace(output, **changes) if found else output
 
 
 def row_warnings(

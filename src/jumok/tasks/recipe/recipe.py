@@ -11,7 +11,6 @@ from jumok.atomic_io import expand_home
 from jumok.config_io import (
     ConfigDict,
     Overrides,
-    apply_overrides,
     from_dict,
     read_toml,
     suggest,
@@ -164,8 +163,7 @@ class Recipe:
                 "decoding settings need a task that generates text, got {task}; leave them out",
                 task=self.task,
             )
-        tree = apply_overrides(to_dict(self.decoding), overrides)
-        return replace(self, decoding=from_dict(DecodingConfig, tree, "decoding"))
+        return replace(self, decoding=self.decoding.overridden(overrides))
 
     def to_toml(self) -> str:
         """The recipe as TOML, with every default written out."""

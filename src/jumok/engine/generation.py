@@ -1,0 +1,227 @@
+"""Generated text without torch, equal to that of `jumok.load`: translations and continuations."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from jumok.decoding.config import DecodingConfig
+from jumok.decoding.hypothesis import Hypothesis
+from jumok.decoding.stopping import StoppingCriteria, TextStreamer
+from jumok.engine.model import EngineModel, check_weights
+from jumok.engine.run import GeneratorRun, UnsupportedError
+from jumok.errors import Message
+from jumok.native.decoder_session import (
+    DecoderSession,
+    DecoderWeights,
+    OnNewToken,
+    unsupported_search,
+)
+from jumok.native.kernel_choice import KernelChoice
+from jumok.native.layout import generator_dims
+from jumok.tasks.inputs.special_tokens import build_source
+from jumok.tasks.pipeline.generated import (
+    Generated,
+    added_texts,
+    decoded_texts,
+    to_generated_text,
+)
+from jumok.tasks.pipeline.outputs import GeneratedText, Output
+from jumok.tasks.pipeline.segments import Split, predict_parts, splitter, stream_parts
+from jumok.tasks.pipeline.text_inputs import Pair, as_lines, check_texts
+from jumok.tasks.pipeline.text_warnings import row_warnings, unread_tokens, warned
+from jumok.text.ragged import Offsets, Ragged
+
+BATCH_TOKENS = 4_096  # of the sources and the beams of a batch
+BATCH_ROWS = 32  # of a batch of continuations
+
+
+class GenerationModel(EngineModel):
+    """An encoder-decoder or a language model in the C++ kernel; call `load` to open one.
+
+    >>> from jumok.engine import load
+    >>> model = load("note")
+    >>> model("겨울은 추워요.").output
+    'Winter is cold.'
+    """
+
+    generates = True
+
+    def __init__(
+        self, run: GeneratorRun, decoding: DecodingConfig, weights: DecoderWeights | None = None
+    ) -> None:
+        """Raises UnsupportedError for settings that only PyTorch computes."""
+        reason = unsupported_search(decoding)
+        if reason is None and decoding.kernel == "torch":
+            reason = Message("engine.torch_kernel", 'decoding.kernel is "torch"; use jumok.load')
+        if reason is not None:
+            raise UnsupportedError(reason)
+        kernel = KernelChoice("native", decoding.precision, "the engine, without PyTorch")
+        super().__init__(run, kernel)
+        self.decoding, self._run = decoding, run
+        if weights is None:
+            weights = DecoderWeights(generator_dims(run.config, run.kind), decoding.precision)
+            with check_weights(run):
+                weights.add_model(run.config, run.kind, run.arrays, run.release_pages)
+        self._weights = weights
+
+    @property
+    def decoding_summary(self) -> str:
+        """The decoding settings, limited to what the model supports."""
+        return str(self._effective)
+
+    @property
+    def _effective(self) -> DecodingConfig:
+        if self._run.kind == "decoder":  # there is no source
+            return replace(self.decoding, max_ratio=0.0)
+        return self.decoding.capped_at(self._run.config.max_length)
+
+    def with_decoding(self, overrides: Sequence[str]) -> "GenerationModel":
+        """A model with `key=value` overrides of its decoding settings.
+
+        Raises InputError for an unknown key, UnsupportedError for what only PyTorch computes.
+        """
+        decoding = self.decoding.overridden(overrides)
+        shared = decoding.precision == self.decoding.precision
+        return GenerationModel(self._run, decoding, self._weights if shared else None)
+
+    def predict(self, texts: Sequence[str | Pair]) -> list[Output]:
+        """One output per text, in order, as `jumok.load` splits texts into lines and sentences.
+
+        Raises InputError for what is not a text, or too long, and NonFiniteError for a damaged
+        model.
+        """
+        lines = as_lines(texts, paired=False)
+        check_texts(lines, self.vocabulary.max_text_bytes)
+        split = self._splitter(lines)
+        if split is None:
+            return list(self._generate(lines))
+        return list(predict_parts(lines, split, self._generate, self.decoding.n_best))
+
+    def stream(self, text: str, on_text: Callable[[str], None]) -> Output:
+        """Generate for one text by greedy search; pass each part to `on_text` once it is final."""
+        check_texts([text], self.vocabulary.max_text_bytes)
+
+        def stream(part: str) -> GeneratedText:
+            streamer = TextStreamer(self._run.target_tokenizer, lambda _, piece: on_text(piece))
+            if self._run.kind == "decoder":
+                streamer.set_prompt(0, self._prompt(part))
+            (found,) = self._generate([part], streamer.push)
+            streamer.finish()
+            return found
+
+        split = self._splitter([text])
+        if split is None:
+            return stream(text)
+        return stream_parts(text, split, stream, on_text, self.decoding.n_best)
+
+    def _splitter(self, texts: Sequence[str]) -> Split | None:
+        if self._run.kind == "decoder":
+            return None
+        return splitter(
+            texts,
+            translates=self._run.translates,
+            sentences=False,
+            n_unread=lambda lines: self._unread([[line] for line in lines]),
+        )
+
+    def _unread(self, rows: Sequence[Sequence[str]]) -> list[int]:
+        run = self._run
+        if run.kind == "decoder":  # its window slides
+            return [0] * len(rows)
+        return unread_tokens(
+            rows,
+            run.tokenizer,
+            run.config.max_length,
+            run.task,
+            lambda tokenizer, ids, _, limit: build_source(tokenizer, ids, limit),
+        )
+
+    def _generate(
+        self, texts: Sequence[str], on_token: OnNewToken | None = None
+    ) -> list[GeneratedText]:
+        """The outputs for texts that are not split, with their warnings."""
+        continues = self._run.kind == "decoder"
+        found = (self._continue if continues else self._translate)(texts, on_token)
+        tokenizer, n_best = self._run.target_tokenizer, self.decoding.n_best
+        outputs: list[Output] = [
+            to_generated_text(text, candidates, tokenizer, n_best)
+            for text, candidates in zip(texts, found, strict=True)
+        ]
+        rows = [[text] for text in texts]
+        warnings = row_warnings(rows, self.vocabulary, self._unread(rows))
+        return warned(outputs, warnings)  # type: ignore[return-value]  # of the same classes
+
+    def _translate(
+        self, texts: Sequence[str], on_token: OnNewToken | None
+    ) -> list[list[Generated]]:
+        run, config = self._run, self._effective
+        encoded = Ragged.from_lists(run.tokenizer.encode_batch(list(texts)))
+        sources = build_source(run.tokenizer, encoded, run.config.max_length)
+        found: list[list[Generated]] = [[] for _ in texts]
+        for batch in _batches(sources.lengths, BATCH_TOKENS // config.beam):
+            rows = [sources[i].tolist() for i in batch]
+            limits = [config.limit(len(row)) for row in rows]
+            session = DecoderSession(self._weights, Ragged.from_lists(rows), capacity=max(limits))
+            prompts = np.full((len(rows), 1), run.target_tokenizer.decoder_start_id, np.int64)
+            hypotheses = session.search(prompts, config, self._stopping(limits), on_token=on_token)
+            for i, each in zip(batch, hypotheses, strict=True):
+                found[i] = decoded_texts(run.target_tokenizer, each)
+        return found
+
+    def _continue(self, texts: Sequence[str], on_token: OnNewToken | None) -> list[list[Generated]]:
+        run, config = self._run, self._effective
+        prompts = [self._prompt(text) for text in texts]
+        found: list[list[Generated]] = [[] for _ in texts]
+        order = sorted(range(len(texts)), key=lambda i: len(prompts[i]))
+        while order:
+            batch = order[: max(BATCH_ROWS // config.beam, 1)]
+            longest = len(prompts[batch[-1]])
+            slides = longest + config.max_length - 1 > self._weights.max_length
+            if slides:  # rows of one length
+                batch = [i for i in batch if len(prompts[i]) == len(prompts[batch[0]])]
+                longest = len(prompts[batch[0]])
+            order = order[len(batch) :]
+            hypotheses = self._continuations([prompts[i] for i in batch], slides, on_token)
+            for i, each in zip(batch, hypotheses, strict=True):
+                found[i] = added_texts(run.tokenizer, prompts[i], each)
+        return found
+
+    def _continuations(
+        self, prompts: Sequence[list[int]], slides: bool, on_token: OnNewToken | None
+    ) -> list[list[Hypothesis]]:
+        config, longest = self._effective, max(map(len, prompts))
+        padding = np.array([longest - len(prompt) for prompt in prompts], np.int64)
+        ids = np.array([[0] * (longest - len(prompt)) + prompt for prompt in prompts], np.int64)
+        window = self._weights.max_length
+        session = DecoderSession(
+            self._weights,
+            padding=padding if padding.any() else None,
+            capacity=window if slides else longest + config.max_length - 1,
+        )
+        stopping = self._stopping([config.max_length] * len(prompts))
+        return session.search(ids, config, stopping, slides=slides, on_token=on_token)
+
+    def _prompt(self, text: str) -> list[int]:
+        """The ids of a text as a language model reads it before it continues the text."""
+        tokenizer = self._run.tokenizer
+        ids = tokenizer.encode(text)
+        if ids and self._run.across_documents:
+            return ids
+        return [tokenizer.decoder_start_id, *ids]
+
+    def _stopping(self, limits: Sequence[int]) -> StoppingCriteria:
+        return StoppingCriteria(self._run.target_tokenizer.eos_id, limits)
+
+
+def _batches(lengths: Offsets, tokens: int) -> list[list[int]]:
+    """Rows of similar length, the shortest first, of at most so many tokens, or a single row."""
+    batches: list[list[int]] = []
+    size = 0
+    for i in np.argsort(lengths, kind="stable").tolist():
+        if not batches or size + lengths[i] > tokens:
+            batches.append([])
+            size = 0
+        batches[-1].append(i)
+        size += int(lengths[i])
+    return batches
