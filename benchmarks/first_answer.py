@@ -18,7 +18,9 @@ from pathlib import Path
 RESULTS = Path(__file__).parent / "results" / "first_answer.txt"
 TEXT = "이천이십육 년"
 PAIR = "비가 옵니다\t비가 와요"
+NOTE = "겨울은 추워요."
 VECTOR = "import {module}; {module}.load('ko-small-vectors').encode(['비가 와요'])"
+GENERATED = "import sys, {module}; {module}.load(sys.argv[1])(sys.argv[2])"
 # As installed: the compiled code of the modules is kept.
 ENVIRONMENT = {key: os.environ[key] for key in os.environ if key != "PYTHONDONTWRITEBYTECODE"}
 
@@ -31,14 +33,30 @@ def commands(folder: Path, run: Path) -> dict[str, list[str]]:
         "python -c pass": [python, "-c", "pass"],
         "python -c 'import torch'": [python, "-c", "import torch"],
         "jumok --help": [jumok, "--help"],
+        "jumok predict note TEXT": [jumok, "predict", "note", NOTE],
+        "the same with beam=4": [jumok, "predict", "note", NOTE, "--decoding", "beam=4"],
+        "the same with kernel=torch": [
+            jumok,
+            "predict",
+            "note",
+            NOTE,
+            "--decoding",
+            "kernel=torch",
+        ],
         "jumok predict RUN TEXT": predict,
-        "the same with kernel=native": [*predict, "--decoding", "kernel=native"],
+        "RUN with kernel=torch": [*predict, "--decoding", "kernel=torch"],
         "jumok predict ko-small-vectors": [jumok, "predict", "ko-small-vectors", PAIR],
         "the same in bfloat16 (PyTorch)": [
             *(jumok, "predict", "ko-small-vectors", PAIR, "--precision", "bfloat16")
         ],
         "a vector, jumok.engine.load": [python, "-c", VECTOR.format(module="jumok.engine")],
         "a vector, jumok.load": [python, "-c", VECTOR.format(module="jumok")],
+        "a text of RUN, jumok.engine.load": [
+            *(python, "-c", GENERATED.format(module="jumok.engine"), str(run), TEXT)
+        ],
+        "a text of RUN, jumok.load": [
+            *(python, "-c", GENERATED.format(module="jumok"), str(run), TEXT)
+        ],
     }
 
 
@@ -79,14 +97,14 @@ def main() -> None:
     chosen = commands(given.bin.absolute(), given.run.absolute())
     rounds = [{n: cost(words) for n, words in chosen.items()} for _ in range(given.rounds + 1)]
     lines = [
-        f"{'seconds from start to end':<30} {'min':>6} {'median':>7} {'max':>6} {'processor':>10} "
+        f"{'seconds from start to end':<33} {'min':>6} {'median':>7} {'max':>6} {'processor':>10} "
         f"{'MiB':>5}"
     ]
     for name in chosen:
         times = [measured[name][0] for measured in rounds[1:]]
         processor = statistics.median(measured[name][1] for measured in rounds[1:])
         lines.append(
-            f"{name:<30} {min(times):6.2f} {statistics.median(times):7.2f} {max(times):6.2f} "
+            f"{name:<33} {min(times):6.2f} {statistics.median(times):7.2f} {max(times):6.2f} "
             f"{processor:10.2f} {max(measured[name][2] for measured in rounds[1:]):5.0f}"
         )
     from turns import command_line, heading  # with torch: a process begins with this one's memory

@@ -94,7 +94,7 @@ def test_texts_are_those_of_pytorch(
 
 
 @pytest.mark.parametrize("search", [*SEARCHES, ["precision=int8"]], ids=str)
-@pytest.mark.parametrize("name", ["note", "reading_run"])
+@pytest.mark.parametrize("name", ["note", "reading_run", "language_run"])
 def test_bytes_are_those_of_the_kernel_with_torch(
     name: str, search: list[str], request: pytest.FixtureRequest
 ) -> None:

@@ -7,7 +7,6 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -211,15 +210,20 @@ def check_weights(run: OpenedRun) -> Iterator[None]:
 
 
 def load(
-    folder: str | Path, precision: EnginePrecision = "float32", *, mapped: bool = True
+    folder: str | Path,
+    precision: EnginePrecision = "float32",
+    *,
+    decoding: Sequence[str] = (),
+    mapped: bool = True,
 ) -> EngineModel:
     """Open a finished run, or a model that ships with jumok; "int8" is that of its layers.
 
-    A model that generates text decodes as its recipe specifies: with "float32" in the precision of
-    the recipe. Raises UnsupportedError (an InputError) for what the engine does not compute, and
-    KernelError where there is no kernel; use `jumok.load` then. Raises InputError for another
-    precision, and for the folders that `jumok.load` refuses. With `mapped` the file of the weights
-    must not be overwritten in place while the model is used; without, they are copied.
+    A model that generates text decodes as its recipe specifies, with "float32" in the precision of
+    the recipe; `decoding` are `key=value` overrides. Raises UnsupportedError (an InputError) for
+    what the engine does not compute, such as samples, and KernelError where there is no kernel; use
+    `jumok.load` then. Raises InputError for another precision, an unknown key, and for the folders
+    that `jumok.load` refuses. With `mapped` the file of the weights must not be overwritten in
+    place while the model is used; without, they are copied.
 
     >>> load("ko-small-vectors").task
     'similarity'
@@ -234,8 +238,9 @@ def load(
     run = open_run(folder, mapped=mapped)
     if isinstance(run, EncoderRun):
         return EncoderModel(run, precision)
-    decoding = run.decoding if precision == "float32" else replace(run.decoding, precision="int8")
-    return _generation_model(run, decoding)
+    if precision == "int8":
+        decoding = ["precision=int8", *decoding]
+    return _generation_model(run, run.decoding.overridden(decoding))
 
 
 def find(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from jumok.decoding.incremental.decoder import CausalLMDecoder, IncrementalDecoder
+from jumok.decoding.incremental.decoder import CausalLMDecoder, IncrementalDecoder, SupportsTopK
 from jumok.errors import DecodingError
 from jumok.models.heads import LanguageModel
 
@@ -40,6 +40,8 @@ class SlidingWindowDecoder:
         self._ids: Tensor | None = None  # (B, all tokens read)
         self._discarded = 0  # the number of oldest tokens that left the window
         self._decoder = self._new_decoder()
+        if isinstance(self._decoder, SupportsTopK):
+            self.top_k = self._top_k  # then this is one as well, with the same numbers
 
     @property
     def length(self) -> int:
@@ -50,6 +52,13 @@ class SlidingWindowDecoder:
         """(B, T) int64 -> (B, V) float32."""
         unread = self._unread(ids)  # may start a new window
         return self._decoder.step(unread)
+
+    def _top_k(self, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """The k best tokens of a step: log-probabilities and ids, (B, k)."""
+        unread = self._unread(ids)
+        decoder = self._decoder
+        assert isinstance(decoder, SupportsTopK)  # as the first one
+        return decoder.top_k(unread, k)
 
     def step_all(self, ids: Tensor) -> Tensor:
         """(B, T) int64 -> (B, T, V) float32; InputError for more tokens than half a window."""
