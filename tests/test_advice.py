@@ -531,6 +531,7 @@ def test_a_list_of_files_without_its_quotes(review_recipe: Path, capsys: Capture
 
 
 def test_scores_are_aligned(review_run: Path, capsys: Capture) -> None:
-    lines = call(capsys, "evaluate", review_run).out.splitlines()
+    out = call(capsys, "evaluate", review_run).out
+    lines = out.partition("\n\n")[0].splitlines()  # a table of the labels follows
     width = max(len(line.split()[0]) for line in lines)
     assert all(line[width] == " " and line[width + 1] != " " for line in lines)

@@ -86,7 +86,7 @@ def test_jumok_load_returns_the_model_of_the_engine(call: Call) -> None:
         "print(type(model).__name__, model.encode('비가 옵니다').shape)\n"
         "print(jumok.TransformerConfig().d_model)\n"
     )
-    assert call("python", "-c", code).stdout == "EngineModel (256,)\n512\n"
+    assert call("python", "-c", code).stdout == "EncoderModel (256,)\n512\n"
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
@@ -131,7 +131,6 @@ def test_commands_without_a_model(call: Call, words: list[str]) -> None:
         ("view note", "PyTorch", "train"),
         ("view note text --export out.html", "PyTorch", "train"),
         ("heads note text", "PyTorch", "train"),
-        ("predict ko-small-vectors a --decoding beam=2", "PyTorch", "train"),
         ("plot positions", "matplotlib", "train"),
         ("plot attention note text", "matplotlib", "train"),
         ("data check own.tsv", "(PyTorch|pyarrow)", "train"),

@@ -192,3 +192,8 @@ def test_predict_generates_without_torch(options: list[str]) -> None:
     assert done.stderr.splitlines()[-1] == "False", done.stderr
     line = done.stdout.strip()
     assert (json.loads(line)["output"] if "--json" in options else line) == "Winter is cold."
+
+
+def test_settings_of_decoding_for_an_encoder_are_refused() -> None:
+    with raises(InputError, "engine.decoding_of_encoder"):
+        load("ko-small-vectors", decoding=["beam=2"])

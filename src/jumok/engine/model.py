@@ -237,6 +237,12 @@ def load(
     limit_threads()
     run = open_run(folder, mapped=mapped)
     if isinstance(run, EncoderRun):
+        if decoding:
+            raise InputError(
+                "engine.decoding_of_encoder",
+                "decoding settings need a task that generates text, got {task}; leave them out",
+                task=run.task,
+            )
         return EncoderModel(run, precision)
     if precision == "int8":
         decoding = ["precision=int8", *decoding]

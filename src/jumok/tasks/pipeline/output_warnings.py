@@ -6,7 +6,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from jumok.models import CharacterClassifier, LanguageModel
-from jumok.tasks.pipeline.fill_mask import split_at_masks
 from jumok.tasks.pipeline.outputs import Output, OutputWarning
 from jumok.tasks.pipeline.text_warnings import EMPTY_TEXT, row_warnings, warned
 from jumok.tasks.pipeline.text_warnings import unread_tokens as tokens_beyond
@@ -38,6 +37,8 @@ def with_warnings(
 
 
 def _has_mask(pipeline: "Pipeline", text: str) -> bool:
+    from jumok.tasks.pipeline.fill_mask import split_at_masks  # only for masked language models
+
     return len(split_at_masks(text, pipeline.vocabulary)) > 1
 
 

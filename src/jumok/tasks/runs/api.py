@@ -19,7 +19,6 @@ from jumok.tasks.runs.evaluate import evaluation_tables, report_bad_rows
 from jumok.tasks.runs.history import History
 from jumok.tasks.runs.load import load
 from jumok.tasks.runs.own_data import kept_data, table_of
-from jumok.tasks.runs.prediction_file import check_prediction_file, write_predictions
 from jumok.tasks.runs.run import Run as RunFiles
 from jumok.training.callbacks import Callback
 from jumok.training.reporting.metrics import METRICS, evaluations, read_records
@@ -227,6 +226,8 @@ def evaluate_all(
         tables = {name: table_of(data, pipeline.recipe, pipeline.labels, pipeline.paired_columns)}
     report_bad_rows(tables.values())
     if predictions is not None:
+        from jumok.tasks.runs.prediction_file import check_prediction_file, write_predictions
+
         check_prediction_file(predictions, pipeline)
         write_predictions(predictions, pipeline, tables)
     return [

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jumok.atomic_io import write_atomically
 from jumok.data.table import Table
-from jumok.errors import InputError
+from jumok.errors import InputError, or_list
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.compare import check_comparable, run_outputs
 from jumok.terminal import to_json_line
@@ -21,7 +21,7 @@ def check_prediction_file(path: Path, pipeline: Pipeline) -> None:
         raise InputError(
             "run.prediction_file_ending",
             "the file of predictions must end in {suffixes}, got {path}; rename it",
-            suffixes=" or ".join(SUFFIXES),
+            suffixes=or_list(SUFFIXES),
             path=path,
         )
     check_comparable([pipeline])

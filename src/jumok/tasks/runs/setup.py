@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -28,7 +28,6 @@ from jumok.tasks.recipe.recipe import Recipe, candidate_recipes, check_pretokeni
 from jumok.tasks.recipe.tables import ModelConfig, VocabularyRecipe
 from jumok.tasks.registry import get_task
 from jumok.tasks.runs.initialize_from import LoadReport, initialize_from, load_tokenizers
-from jumok.tasks.shared.linear_head import LinearHead, fit_linear_head
 from jumok.tasks.shared.recipe_job import RecipeJob
 from jumok.tasks.shared.text_job import TextJob
 from jumok.terminal import print_notice
@@ -36,6 +35,9 @@ from jumok.text.sentencepiece import SentencePieceTokenizer
 from jumok.training.config import TrainingConfig
 from jumok.training.estimate import Cost, estimate
 from jumok.training.layer_decay import frozen_parameters
+
+if TYPE_CHECKING:  # most trainings fit no linear model
+    from jumok.tasks.shared.linear_head import LinearHead
 
 UNBALANCED = 2  # times the rows of the rarest label
 LARGE_BYTES = 10_000_000  # of training files that are read and tokenized for seconds
@@ -53,7 +55,7 @@ class TrainingSetup:
     model: nn.Module
     load_report: LoadReport | None
     job: RecipeJob[Any]
-    linear: LinearHead | None = None  # of its output layer
+    linear: "LinearHead | None" = None  # of its output layer
 
 
 def prepare_training(recipe: Recipe, device: torch.device) -> TrainingSetup:
@@ -98,12 +100,14 @@ def _prepare(recipe: Recipe, splits: Splits, device: torch.device) -> TrainingSe
     return TrainingSetup(recipe, splits, tokenizers, model, load_report, job, linear)
 
 
-def fit_first(job: RecipeJob[Any]) -> LinearHead | None:
+def fit_first(job: RecipeJob[Any]) -> "LinearHead | None":
     """Fit the output layer as `training.method` asks, and print its score; None: fine-tune only."""
     recipe = job.recipe
     if recipe.training.method == "fine-tune":
         return None
     assert isinstance(job, TextJob)  # checked with the recipe
+    from jumok.tasks.shared.linear_head import fit_linear_head
+
     linear = fit_linear_head(job)
     if is_main_process():
         print_notice(

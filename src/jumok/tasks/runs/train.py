@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -39,7 +39,6 @@ from jumok.tasks.runs.setup import (
     initialize_weights,
     prepare_training,
 )
-from jumok.tasks.shared.linear_head import LinearHead
 from jumok.tasks.shared.recipe_job import RecipeJob
 from jumok.terminal import print_notice
 from jumok.training.callbacks import Callback
@@ -50,6 +49,9 @@ from jumok.training.reporting.metrics import LogRecord, MetricsLog
 from jumok.training.reporting.report import write_report
 from jumok.training.state import TrainerState
 from jumok.training.trainer import Trainer
+
+if TYPE_CHECKING:  # most trainings fit no linear model
+    from jumok.tasks.shared.linear_head import LinearHead
 
 
 @dataclass(frozen=True)
@@ -186,7 +188,7 @@ class _StartedRun:
     model: nn.Module
     load_report: LoadReport | None
     job: RecipeJob[Any] | None = None  # where it is built already
-    linear: LinearHead | None = None
+    linear: "LinearHead | None" = None
 
 
 def _start_run(recipe: Recipe, folder: Path, device: torch.device, stack: ExitStack) -> _StartedRun:

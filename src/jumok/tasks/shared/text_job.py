@@ -1,7 +1,7 @@
 """What the jobs of models with one output per text, or pair of texts, share."""
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -15,13 +15,15 @@ from jumok.tasks.inputs.text_encoder import LabelledTexts, TextEncoder
 from jumok.tasks.pipeline.sequence_classification import predict_all
 from jumok.tasks.shared.encoder_job import EncoderJob
 from jumok.training.job import DevResult
-from jumok.training.linear_models import Loss
+
+if TYPE_CHECKING:  # most trainings fit no linear model
+    from jumok.training.linear_models import Loss
 
 
 class TextJob(EncoderJob):
     """Abstract: the labels of each text, or its score."""
 
-    linear_loss: ClassVar[Loss]  # of its outputs, for a linear model of frozen vectors
+    linear_loss: "ClassVar[Loss]"  # of its outputs, for a linear model of frozen vectors
 
     def prepare(self, splits: Splits) -> None:
         """Encode the texts, and turn their labels into numbers."""
