@@ -234,7 +234,7 @@ def test_every_text_among_the_values_has_its_korean() -> None:
         ("no/d.npy: cannot be written", "no/d.npy: 쓸 수 없습니다"),
         ("Input should be greater than or equal to 1", "1 이상이어야 합니다"),
         ("Bad file descriptor", "잘못된 파일 디스크립터입니다"),
-        ("the engine, without PyTorch", "PyTorch 없는 엔진"),
+        ("the engine for avx2, without PyTorch", "PyTorch 없는 avx2용 엔진"),
         (
             Message("model.tensor_of_other_shape", "", name="a", shape=(4,), expected=(3,)),
             "a의 모양은 (3,)이어야 하는데 (4,)입니다",

@@ -33,6 +33,7 @@ ALWAYS = {
     "peak_memory_bytes",
     "skipped_steps",
     "versions",
+    "method",
 }
 
 
@@ -72,7 +73,7 @@ def test_json_is_one_line_and_nothing_else(
     done = call(capsys, "train", review_recipe, *QUICK, "--out", tmp_path / "run", "--json")
     assert done.code == 0
     (results,) = done.rows
-    assert set(results) == ALWAYS | {"accuracy", "macro_f1", "calibration_error"}
+    assert set(results) == ALWAYS | {"accuracy", "macro_f1", "calibration_error", "labels"}
     assert (results["task"], results["split"], results["n"]) == ("classification", "test", 40)
     assert (results["steps"], results["ended"], results["seed"]) == (6, "done", 0)
     assert results == json.loads((tmp_path / "run" / "results.json").read_text())

@@ -170,7 +170,7 @@ def test_a_file_of_another_format_is_rejected(tmp_path: Path) -> None:
     weights = {"a": np.zeros(3, np.float32)}
     for metadata in (None, {"format": "pt"}, {"format": "jumok.trace/1"}):
         path = damaged(tmp_path, safetensors.numpy.save(weights, metadata))
-        with pytest.raises(InputError, match=r"the format must be 'jumok.trace/2', got"):
+        with pytest.raises(InputError, match=r"the format must be 'jumok.trace/3', got"):
             Trace.open(path)
     with pytest.raises(StorageError, match="cannot be read"):
         Trace.open(tmp_path / "nowhere.safetensors")

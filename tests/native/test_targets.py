@@ -75,7 +75,7 @@ def test_logits_are_those_of_the_model_in_any_batch(
     build.compile_kernel(SETS[name], path)
     kernel = load_library(path)
     monkeypatch.setattr("jumok.native.packed_weights.library", lambda: kernel)
-    monkeypatch.setattr("jumok.native.decoder.library", lambda: kernel)
+    monkeypatch.setattr("jumok.native.decoder_session.library", lambda: kernel)
     model, source = encoder_decoder("t5", "rotary"), torch.arange(3, 66).view(9, 7)
     ids = torch.arange(18).view(9, 2)
     for precision, tolerance in TOLERANCE.items():

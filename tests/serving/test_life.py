@@ -270,13 +270,13 @@ def test_reloads_do_not_wait_for_each_other(review_run: Path, tmp_path: Path) ->
 def test_overload_is_refused_at_once_and_retry_after_is_true(
     review_run: Path, tmp_path: Path
 ) -> None:
-    with serving(tmp_path, [review_run], limits={"max_wait": 0.3}) as server:
+    with serving(tmp_path, [review_run], limits={"max_wait": 0.05}) as server:
         server.predict(*[TEXT] * 100)  # measures the speed
         replies: list[tuple[float, Reply]] = []
 
         def ask(_: int) -> None:
             started = time.monotonic()
-            reply = server.predict(*[TEXT] * 50)
+            reply = server.predict(*[TEXT] * 400)
             replies.append((time.monotonic() - started, reply))
 
         with ThreadPoolExecutor(16) as pool:

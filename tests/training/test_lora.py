@@ -37,9 +37,9 @@ init = "{folder}/base"
 pooling = "first"
 pooler = "tanh"
 [training]
-steps = 12
+steps = 24
 batch_tokens = 512
-learning_rate = 0.02
+learning_rate = 0.05
 evaluate_every = 4
 precision = "float32"
 lora = {{ rank = 4, targets = ["query", "value", "up"] }}

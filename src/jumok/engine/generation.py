@@ -56,7 +56,7 @@ class GenerationModel(EngineModel):
             reason = Message("engine.torch_kernel", 'decoding.kernel is "torch"; use jumok.load')
         if reason is not None:
             raise UnsupportedError(reason)
-        kernel = KernelChoice("native", decoding.precision, "the engine, without PyTorch")
+        kernel = KernelChoice.of_engine(decoding.precision)
         super().__init__(run, kernel)
         self.decoding, self._run = decoding, run
         if weights is None:

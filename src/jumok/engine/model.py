@@ -123,7 +123,7 @@ class EncoderModel(EngineModel):
     run: EncoderRun
 
     def __init__(self, run: EncoderRun, precision: EnginePrecision = "float32") -> None:
-        super().__init__(run, KernelChoice("native", precision, "the engine, without PyTorch"))
+        super().__init__(run, KernelChoice.of_engine(precision))
         self.labels = run.labels
         session = self._session = EncoderSession(encoder_dims(run.config), precision)
         with check_weights(run):

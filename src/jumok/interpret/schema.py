@@ -14,7 +14,7 @@ from jumok.config_io import from_dict
 from jumok.errors import InputError, TraceError
 from jumok.safe_json import parse_json
 
-FORMAT = "jumok.trace/2"
+FORMAT = "jumok.trace/3"
 
 BlockName: TypeAlias = Literal["encoder", "decoder", "cross"]
 Side: TypeAlias = Literal["source", "target"]

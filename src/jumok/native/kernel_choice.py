@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from jumok.native.instruction_sets import best_instruction_set
+
 if TYPE_CHECKING:
     from jumok.native.packed_weights import DecoderPrecision
 
@@ -18,6 +20,12 @@ class KernelChoice:
     kernel: Literal["torch", "native"]
     precision: "DecoderPrecision"
     reason: str
+
+    @classmethod
+    def of_engine(cls, precision: "DecoderPrecision") -> "KernelChoice":
+        """The choice of `jumok.engine`, with the instructions of the kernel."""
+        instructions = best_instruction_set().name
+        return cls("native", precision, f"the engine for {instructions}, without PyTorch")
 
     def __str__(self) -> str:
         """One line."""

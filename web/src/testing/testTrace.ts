@@ -89,7 +89,7 @@ export interface Tensor {
 
 /** The bytes of a trace file: header and tensors. */
 export function safetensors(info: TraceInfo, tensors: Record<string, Tensor>): ArrayBuffer {
-  const header: Record<string, unknown> = { __metadata__: { format: "jumok.trace/2", trace: JSON.stringify(info) } };
+  const header: Record<string, unknown> = { __metadata__: { format: "jumok.trace/3", trace: JSON.stringify(info) } };
   let end = 0;
   for (const [name, { shape, data }] of Object.entries(tensors)) {
     header[name] = {

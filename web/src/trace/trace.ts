@@ -21,7 +21,7 @@ export class Trace {
 
   static async open(bytes: ByteSource): Promise<Trace> {
     const { metadata, entries } = await readHeader(bytes);
-    if (metadata.format !== "jumok.trace/2") throw new Error(`the format of a trace must be jumok.trace/2, got ${metadata.format}`);
+    if (metadata.format !== "jumok.trace/3") throw new Error(`the format of a trace must be jumok.trace/3, got ${metadata.format}`);
     return new Trace(JSON.parse(metadata.trace) as TraceInfo, bytes, entries, metadata.within ?? "0.004");
   }
 

@@ -58,6 +58,7 @@ def plan_sweep(recipe: str, words: Sequence[str], seeds: int, out: Path) -> list
     runs/sweep/steps=5,seed=0 training.steps=5 seed=0
     runs/sweep/steps=10,seed=0 training.steps=10 seed=0
     """
+    load_recipe(recipe, [word for word in words if "=" not in word])  # raises for these
     values = {key: split_values(text) for key, _, text in (word.partition("=") for word in words)}
     values.setdefault("seed", [str(seed) for seed in range(seeds)])
     varied = [key for key in values if len(values[key]) > 1 or key == "seed"]
