@@ -21,8 +21,7 @@ def translate(
 ) -> Iterator[tuple[int, int]]:
     """Each token that is written, with the number of words read before it."""
     tokenizer, target = model.vocabulary, model.target_vocabulary
-    weights = native.weights
-    heads = [(weights.n_layers - 1, head) for head in range(weights.n_heads)]
+    heads = [(native.weights.n_layers - 1, head) for head in range(native.weights.n_heads)]
     written = [target.decoder_start_id]
     for n in range(1, len(words) + 1):
         read, whole = tokenizer.encode(" ".join(words[:n])), n == len(words)

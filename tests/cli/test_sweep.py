@@ -25,7 +25,7 @@ def test_a_failed_training_does_not_stop_the_others(
     done = call(capsys, *command)
     assert (done.code, done.error) == (1, "cli.trainings_failed")
     (failed,) = (tmp_path / "runs").glob("*missing*")
-    assert f"{failed.name} failed with exit code 2: " in done.err
+    assert f"{failed.name} failed with exit code 3: " in done.err
     assert "missing.tsv" in (failed / "train.log").read_text(encoding="utf-8")
     assert done.out.splitlines()[-1].split()[-1] == "1"  # seeds of the only row of the table
     (finished,) = (run for run in (tmp_path / "runs").iterdir() if run != failed)

@@ -138,7 +138,7 @@ def unsupported_generator(config: TransformerConfig, kind: GeneratorKind) -> Mes
     """Why the kernel cannot compute a model of this config that generates; None if it can.
 
     >>> unsupported_generator(TransformerConfig(n_kv_heads=4, qk_norm=True), "decoder")
-    >>> print(unsupported_generator(TransformerConfig(scale_output=True), "decoder"))
+    >>> print(unsupported_generator(TransformerConfig(scale_output=True), "encoder_decoder"))
     the kernel does not compute models with scaling before the output
     """
     if kind == "encoder_decoder":
