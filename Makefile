@@ -13,9 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON ?= python3
 TORCH_SPEC ?= torch==2.13.0
-TORCH_INDEX ?= $(shell test "$$(uname)" != Linux || test -e /dev/nvidiactl \
-	|| $(BIN)/pip config list | grep -qE "index-url|find-links" \
-	|| echo https://download.pytorch.org/whl/cpu)
+TORCH_INDEX ?= auto
 
 BIN := .venv/bin
 PACKAGE := .venv/package
@@ -149,7 +147,7 @@ $(PACKAGE): pyproject.toml
 		{ echo "$(PYTHON) must be installed; install Python 3.11 or newer, or choose one: make PYTHON=..."; exit 1; }
 	@$(PYTHON) scripts/check_python.py
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install "$(TORCH_SPEC)" $(addprefix --index-url ,$(TORCH_INDEX))
+	scripts/install_torch.sh $(BIN)/pip "$(TORCH_SPEC)" "$(TORCH_INDEX)"
 	$(BIN)/pip install "$(TORCH_SPEC)" --editable ".[train]"
 	@touch $(PACKAGE)
 
