@@ -43,7 +43,7 @@ export class LayerData {
     const window = trace.windowOf(location);
     this.window = window !== null && window < this.keys.pieces.length ? window : null;
     this.hasCross = this.side === "target" && trace.info.blocks.some(({ name }) => name === "cross");
-    this.isRotated = this.model.positions === "rotary" && this.part !== "cross_attention" && this.model.layer_kinds?.[location.layer] !== "N";
+    this.isRotated = this.model.positions.endsWith("rotary") && this.part !== "cross_attention" && this.model.layer_kinds?.[location.layer] !== "N";
     this.rotary = this.isRotated ? trace.rotaryName(location) : null;
   }
 

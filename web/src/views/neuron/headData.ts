@@ -60,7 +60,7 @@ export async function loadHead(trace: Trace): Promise<HeadData | null> {
       0,
       queries.special.findIndex((special, i) => !special && queries.real[i] === 1),
     ),
-    rotary: at.block !== "cross" && info.model.layer_kinds?.[at.layer] !== "N" && (trace.has("rotary") || info.model.positions === "rotary"),
+    rotary: at.block !== "cross" && info.model.layer_kinds?.[at.layer] !== "N" && (trace.has("rotary") || info.model.positions.endsWith("rotary")),
   };
 }
 
