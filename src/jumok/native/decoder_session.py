@@ -241,7 +241,7 @@ class DecoderSession:
         slides: bool = False,
         on_token: OnNewToken | None = None,
     ) -> list[list[Hypothesis]]:
-        """The `n_best` hypotheses of each text, the best first; nothing follows in this session.
+        """The `n_best` hypotheses of each text, the best first; it is the last call of the object.
 
         prompts (N, P) are what the decoder reads first; those of one length may fill the window of
         a language model, which then `slides`. `on_token` is called with each token of a greedy
