@@ -31,8 +31,8 @@ HAS_EXAONE = Version(version("transformers")) >= Version("5.24")  # its class Ex
 SCALES = (  # larger weights make generated tokens vary
     (r"\b(fc1|fc2|wi|wi_0|wi_1|wo|c_fc|c_proj|intermediate|lin1|lin2)\b|output\.dense", 3.0),
     (r"position|wpe", 3.0),
-    (r"(gate|up|down)_proj", 3.0),
-    (r"shared|embed_tokens|wte|word_embeddings", 2.0),
+    (r"(gate|up|down)_proj|mlp\.W[io]", 3.0),
+    (r"shared|embed_tokens|wte|word_embeddings|tok_embeddings", 2.0),
 )
 
 
@@ -136,6 +136,24 @@ DISTIL = {
     "dropout": 0.0,
     "attention_dropout": 0.0,
     "seq_classif_dropout": 0.0,
+}
+MODERNBERT = {
+    "vocab_size": V,
+    "hidden_size": 24,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 3,
+    "intermediate_size": 40,
+    "max_position_embeddings": 20,
+    "local_attention": 6,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "cls_token_id": 1,
+    "sep_token_id": 2,
+    "rope_parameters": {
+        "full_attention": {"rope_type": "default", "rope_theta": 160_000.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 50.0},
+    },
 }
 GPT2 = {
     "vocab_size": V,
@@ -388,6 +406,52 @@ VARIANTS = [
                 copy_tensor(
                     "vocab_projector.weight", "distilbert.embeddings.word_embeddings.weight"
                 ),
+            ),
+        ),
+    ),
+    *_of(
+        "modernbert",
+        "ModernBertConfig",
+        MODERNBERT,
+        ("bare", "ModernBertModel", {}),
+        ("masked", "ModernBertForMaskedLM", {}),
+        ("untied", "ModernBertForMaskedLM", {"tie_word_embeddings": False, "norm_bias": True}),
+        ("texts", "ModernBertForSequenceClassification", LABELS),
+        (
+            "mean",
+            "ModernBertForSequenceClassification",
+            LABELS | {"classifier_pooling": "mean", "classifier_bias": True},
+        ),
+        ("tokens", "ModernBertForTokenClassification", LABELS | {"hidden_activation": "silu"}),
+        ("biased", "ModernBertModel", {"attention_bias": True, "mlp_bias": True}),
+        ("global", "ModernBertForMaskedLM", {"global_attn_every_n_layers": 1}),
+        ("local", "ModernBertModel", {"layer_types": ["sliding_attention"] * 3}),
+        ("unsaid", "ModernBertForMaskedLM", {}, (), (set_config(architectures=None),)),
+        (
+            "unsaid-tokens",
+            "ModernBertForSequenceClassification",
+            LABELS,
+            (),
+            (set_config(architectures=None),),
+        ),
+        (
+            "first-files",  # the keys of the published files
+            "ModernBertForMaskedLM",
+            {},
+            (),
+            (
+                set_config(
+                    rope_parameters=None,
+                    layer_types=None,
+                    global_rope_theta=160_000.0,
+                    local_rope_theta=50.0,
+                    global_attn_every_n_layers=3,
+                    position_embedding_type="absolute",
+                    reference_compile=None,
+                    repad_logits_with_grad=False,
+                    layer_norm_eps=1e-5,
+                ),
+                copy_tensor("decoder.weight", "model.embeddings.tok_embeddings.weight"),
             ),
         ),
     ),

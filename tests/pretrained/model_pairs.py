@@ -7,6 +7,7 @@ tokens, D model width, V outputs.
 import copy
 import inspect
 import math
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -296,14 +297,30 @@ class ExactRms(nn.Module):
         return scale * x
 
 
+def _rotated(
+    q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int = 1
+) -> tuple[Tensor, Tensor]:
+    """The rotation of queries and keys in their own dtype; transformers casts them to float32."""
+
+    def rotate(x: Tensor) -> Tensor:
+        first, second = x.chunk(2, -1)
+        turned = torch.cat([-second, first], -1)
+        return x * cos.unsqueeze(unsqueeze_dim) + turned * sin.unsqueeze(unsqueeze_dim)
+
+    return rotate(q), rotate(k)
+
+
 @torch.no_grad()
 def _exact(hf: Any, jumok: nn.Module) -> None:
     """Replace parts of transformers that compute in less than float64.
 
-    There are three: the norms of T5 and Llama, the embedding scale of Gemma, and the sinusoids of
-    Marian and Pegasus, which another library rounds to float32; those are replaced by jumok's after
-    a check that they are close.
+    These are the norms of T5 and Llama, the embedding scale of Gemma, the rotation of ModernBERT,
+    and the sinusoids of Marian and Pegasus, which another library rounds to float32; those are
+    replaced by jumok's after a check that they are close.
     """
+    parts = sys.modules[type(hf).__module__]
+    if hasattr(parts, "ModernBertModel"):
+        parts.apply_rotary_pos_emb = _rotated  # type: ignore[attr-defined]
     for module in list(hf.modules()):
         for name, child in list(module.named_children()):
             if type(child).__name__ in ("T5LayerNorm", "MT5LayerNorm") or type(

@@ -69,6 +69,9 @@ sinusoidal?
     scale_output            multiply by 1/sqrt(d_model) before the output layer (T5 if tied)
     output_softcap          c: logits are c tanh(logit / c); None: unchanged
     head_activation         of the masked-token head
+    head_bias               whether the dense layer of that head has a bias
+    head_transform          whether classifiers of texts and tokens have the dense layer, the
+                            activation and the norm of that head before their output
     """
 
     vocabulary_size: int = 37_000  # the shared English-German vocabulary (5.1)
@@ -87,6 +90,8 @@ sinusoidal?
     scale_output: bool = False  # by 1/sqrt(d_model) before the output; True in T5 if tied
     output_softcap: float | None = None  # c: logits are c tanh(logit / c); 30 in Gemma 2
     head_activation: Activation = "gelu"  # of the masked-token head
+    head_bias: bool = True  # of its dense layer; False in ModernBERT
+    head_transform: bool = False  # the same layers in classifiers; True in ModernBERT
 
     def __post_init__(self) -> None:
         super().__post_init__()

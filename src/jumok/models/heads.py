@@ -85,6 +85,7 @@ class TextClassifier(EncoderModel):
         self.pooling = pooling
         self.encoder = Encoder(config)
         self.pooler = _pooler(pooler, config.d_model)
+        self.transform = _classifier_transform(config)
         self.dropout = Dropout(config.dropout)
         self.output = nn.Linear(config.d_model, n_labels)
         initialize(self)
@@ -92,7 +93,7 @@ class TextClassifier(EncoderModel):
     def head(self, hidden: Tensor, mask: Tensor | None, segments: Tensor | None) -> Tensor:
         """Hidden states (B, T, D) -> logits (B, L)."""
         pooled = pool(hidden, mask, self.pooling)  # (B, D)
-        return self.output(self.dropout(self.pooler(pooled)))  # type: ignore[no-any-return]
+        return self.output(self.dropout(self.transform(self.pooler(pooled))))  # type: ignore[no-any-return]
 
 
 class SentenceEncoder(EncoderModel):
@@ -176,6 +177,20 @@ def _pooler(kind: Pooler, width: int) -> nn.Module:
     return nn.Sequential(nn.Linear(width, width), POOLERS[kind]())
 
 
+def _transform(config: TransformerConfig, width: int) -> nn.Sequential:
+    """The dense layer, the activation and the norm of the masked-token head: (D) -> (width)."""
+    return nn.Sequential(
+        nn.Linear(config.d_model, width, bias=config.head_bias),
+        get_activation(config.head_activation),
+        make_norm(config.norm, width, config.norm_eps),
+    )
+
+
+def _classifier_transform(config: TransformerConfig) -> nn.Module:
+    """The same layers in front of a classifier's output, or the identity."""
+    return _transform(config, config.d_model) if config.head_transform else nn.Identity()
+
+
 class TokenClassifier(EncoderModel):
     """An encoder and a linear classifier of every token: named entities, parts of speech.
 
@@ -188,13 +203,14 @@ class TokenClassifier(EncoderModel):
     def __init__(self, config: TransformerConfig, n_labels: int) -> None:
         super().__init__()
         self.encoder = Encoder(config)
+        self.transform = _classifier_transform(config)
         self.dropout = Dropout(config.dropout)
         self.output = nn.Linear(config.d_model, n_labels)
         initialize(self)
 
     def head(self, hidden: Tensor, mask: Mask, segments: Tensor | None) -> Tensor:
         """Hidden states (B, T, D) -> logits (B, T, L)."""
-        return self.output(self.dropout(hidden))  # type: ignore[no-any-return]
+        return self.output(self.dropout(self.transform(hidden)))  # type: ignore[no-any-return]
 
 
 class ReplacedTokenDetector(EncoderModel):
@@ -234,11 +250,7 @@ class MaskedLanguageModel(EncoderModel):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.encoder = Encoder(config)
-        self.transform = nn.Sequential(
-            nn.Linear(config.d_model, config.embedding_dim),
-            get_activation(config.head_activation),
-            make_norm(config.norm, config.embedding_dim, config.norm_eps),
-        )
+        self.transform = _transform(config, config.embedding_dim)
         self.output = _output(config, self.encoder.embedding.tokens, bias=True)
         initialize(self)
 

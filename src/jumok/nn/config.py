@@ -30,6 +30,7 @@ NORMS: "Registry[Callable[..., nn.Module]]" = Registry(
     "norm",
     {
         "layer": "torch.nn:LayerNorm",
+        "layer_without_bias": "jumok.nn.norms:layer_norm_without_bias",
         "rms": "torch.nn:RMSNorm",
         "rms_offset": "jumok.nn.norms:OffsetRMSNorm",
     },
@@ -55,9 +56,10 @@ class LayerConfig:
     gated            multiply the activations by a second projection (T5 v1.1, Llama)
     bias             whether the linear layers have biases
     attention_bias   biases of attention: "all", "qkv", "none"; None: as `bias`
-    norm             "layer" (LayerNorm), "rms", "rms_offset" (multiplied by 1 + weight), or a
-                     name in the registry "jumok.norms"
+    norm             "layer" (LayerNorm), "layer_without_bias", "rms", "rms_offset" (multiplied
+                     by 1 + weight), or a name in the registry "jumok.norms"
     norm_first       normalize before each sublayer (pre-norm), not after it as in the paper
+    first_norm       whether the first layer of a pre-norm stack has a norm before its attention
     sublayer_norm    normalize each sublayer's output before it is added (Gemma, EXAONE 4)
     norm_eps         added to the variance
     attention_scale  factor of the scores; None: 1/sqrt(d_head), equation (1)
@@ -90,6 +92,7 @@ class LayerConfig:
     attention_bias: Literal["all", "qkv", "none"] | None = None  # None: as `bias`; qkv in Qwen2
     norm: str = "layer"  # rms_offset in Gemma: multiplied by 1 + weight
     norm_first: bool = False  # True in GPT-2 and T5
+    first_norm: bool = True  # False in ModernBERT, whose embedding is normalized instead
     sublayer_norm: bool = False  # of each sublayer's output before it is added; Gemma, EXAONE 4
     norm_eps: float = 1e-5
     attention_scale: float | None = None  # None: 1/sqrt(d_head); 1.0 in T5
@@ -164,6 +167,12 @@ def _check_attention_and_norm(config: LayerConfig) -> None:
             check_range(name, value, "(0, inf)", "; or leave it out")
     buckets = config.relative_attention_num_buckets
     distance = config.relative_attention_max_distance
+    if not config.first_norm and not config.norm_first:
+        raise ConfigError(
+            "nn.first_norm_of_post_norm",
+            "first_norm must be true with norm_first = false, whose norms follow the sublayers; "
+            "leave it out",
+        )
     if buckets < 4 or distance <= buckets // 2 or max(buckets, distance) > MAX_DIMENSION:
         raise ConfigError(
             "nn.relative_attention_buckets",

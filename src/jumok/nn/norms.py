@@ -1,4 +1,4 @@
-"""Normalization: LayerNorm, RMSNorm, and Gemma's RMSNorm with weights stored relative to 1.
+"""Normalization: LayerNorm with and without a bias, RMSNorm, and Gemma's, relative to 1.
 
 A norm of an extension is a class or function with the arguments of those of torch:
 (width, eps=...), and the module that it returns maps (..., width) to the same shape.
@@ -27,6 +27,15 @@ class OffsetRMSNorm(nn.RMSNorm):
         dtype = torch.promote_types(x.dtype, torch.float32)
         scale = 1.0 + self.weight.to(dtype)
         return F.rms_norm(x.to(dtype), self.normalized_shape, scale, self.eps).to(x.dtype)
+
+
+def layer_norm_without_bias(width: int, *, eps: float) -> nn.LayerNorm:
+    """LayerNorm that multiplies by its weight and adds nothing (ModernBERT).
+
+    >>> layer_norm_without_bias(4, eps=1e-5).bias is None
+    True
+    """
+    return nn.LayerNorm(width, eps=eps, bias=False)
 
 
 def make_norm(kind: str, width: int, eps: float) -> nn.Module:

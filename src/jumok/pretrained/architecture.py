@@ -35,6 +35,7 @@ FAMILIES = Registry[Family](
         "xlm-roberta": "jumok.pretrained.roberta:XLM_ROBERTA",
         "electra": "jumok.pretrained.electra:ELECTRA",
         "distilbert": "jumok.pretrained.distilbert:DISTILBERT",
+        "modernbert": "jumok.pretrained.modernbert:MODERNBERT",
         "gpt2": "jumok.pretrained.gpt2:GPT2",
         "t5": "jumok.pretrained.t5:T5",
         "mt5": "jumok.pretrained.t5:MT5",
@@ -81,7 +82,7 @@ class HFArchitecture:
                 return LanguageModel(self.config)
             case "text_classifier":
                 return TextClassifier(
-                    self.config, len(self.labels), pooling="first", pooler=self.head.pooler
+                    *(self.config, len(self.labels)), self.head.pooling, self.head.pooler
                 )
             case "token_classifier":
                 return TokenClassifier(self.config, len(self.labels))

@@ -172,6 +172,10 @@ class ConfigReader:
                 value=value,
             )
 
+    def without_effect(self, *keys: str) -> None:
+        """Mark keys that the family knows and on which none of its outputs depends."""
+        self.read.update(keys)
+
     def labels(self) -> tuple[str, ...]:
         """The label names in order: `id2label`, or LABEL_0, LABEL_1."""
         names = self.get("id2label")

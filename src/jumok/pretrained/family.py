@@ -6,7 +6,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from jumok.models.config import Pooler, TransformerConfig
+from jumok.models.config import Pooler, TokenPooling, TransformerConfig
 from jumok.nn.config import Activation
 from jumok.pretrained.config_reader import ConfigReader
 from jumok.pretrained.name_map import NameRule
@@ -38,6 +38,7 @@ class Head:
     unused: tuple[str, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)
     optional: tuple[str, ...] = ()  # zeros if missing from the file
+    pooling: TokenPooling = "first"  # of a text classifier
     pooler: Pooler = "none"
     activation: Activation | None = None  # of the head, if not that of the layers
     output_bias: bool = False  # of the output map of an encoder-decoder

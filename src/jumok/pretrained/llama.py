@@ -170,7 +170,7 @@ def read_rope(
     )
 
 
-def _layers(reader: ConfigReader, default: str, window: int | None) -> dict[str, Any]:
+def read_layers(reader: ConfigReader, default: str, window: int | None) -> dict[str, Any]:
     """The pattern of local and global layers: `layer_types`, else `default`.
 
     `default` has a letter for each layer. Without a window all layers are global.
@@ -229,7 +229,7 @@ def _mistral(reader: ConfigReader) -> TransformerConfig:
         max_length=131_072,
         n_kv_heads=8,
         rope=read_rope(reader, 10_000.0, length),
-        **_layers(reader, "L" * layers, window),
+        **read_layers(reader, "L" * layers, window),
     )
 
 
@@ -245,7 +245,7 @@ def _qwen(reader: ConfigReader, **own: Any) -> TransformerConfig:
         max_length=32_768,
         n_kv_heads=32,
         rope=read_rope(reader, 10_000.0, length),
-        **_layers(reader, pattern, window),
+        **read_layers(reader, pattern, window),
         **own,
     )
 
@@ -262,7 +262,7 @@ def _gemma3(reader: ConfigReader) -> TransformerConfig:
     layers = reader.layer_count("num_hidden_layers", 26)
     every = reader.positive_int("sliding_window_pattern", 6)
     pattern = "".join("L" if (i + 1) % every else "G" for i in range(layers))
-    found = _layers(reader, pattern, _window(reader, 4096))
+    found = read_layers(reader, pattern, _window(reader, 4096))
     rope = read_rope(reader, 1_000_000.0, length, "full_attention")
     base = reader.positive_number("rope_local_base_freq", 10_000.0)
     local = _local_rope(reader, base, length) if found["sliding_window"] is not None else None
@@ -303,7 +303,7 @@ def _exaone4(reader: ConfigReader) -> TransformerConfig:
     length = reader.positive_int("max_position_embeddings", 2048)
     layers = reader.layer_count("num_hidden_layers", 32)
     window = _window(reader, 4096)
-    found = _layers(reader, _exaone4_pattern(reader, layers, window), window)
+    found = read_layers(reader, _exaone4_pattern(reader, layers, window), window)
     if window is not None:  # then only local layers are rotated
         found["layer_pattern"] = found["layer_pattern"].replace("G", "N")
     return _common(

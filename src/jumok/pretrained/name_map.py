@@ -29,8 +29,13 @@ def _conv1d_join(parts: Parts) -> Tensor:
     return torch.cat([part.T if part.ndim == 2 else part for part in parts], -1)
 
 
+def _rows_split(tensor: Tensor, n: int) -> Parts:
+    return tensor.chunk(n)
+
+
 IDENTITY = Transform(lambda tensor, n: (tensor,), lambda parts: parts[0])
 CONV1D = Transform(_conv1d_split, _conv1d_join)  # GPT-2: (in, out), one or several concatenated
+ROWS = Transform(_rows_split, torch.cat)  # (out, in) of several maps, one after the other
 ROW_VECTOR = Transform(
     lambda tensor, n: (tensor[0],), lambda parts: parts[0][None]
 )  # a bias of shape (1, V)

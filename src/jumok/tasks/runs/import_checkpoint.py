@@ -459,7 +459,7 @@ def _model_config(architecture: HFArchitecture) -> ModelConfig:
     return ModelConfig(
         **fields,
         kind=kinds.get(architecture.head.kind, "encoder"),  # type: ignore[arg-type]
-        pooling="first",
+        pooling=architecture.head.pooling,
         pooler=architecture.head.pooler,
     )
 
