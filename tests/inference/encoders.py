@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.models import TransformerConfig
+from jumok.nn.rope import RopeConfig
 from tests.native.conftest import KINDS, POSITIONS, randomize_vectors
 
 SIZE = {"vocabulary_size": 77, "d_model": 24, "n_heads": 2, "d_ff": 50, "n_layers": 2}
@@ -13,11 +14,32 @@ CONFIGS = [
     ("t5", "relative"),
     ("t5", "rotary"),
 ]
+ENCODERS = {  # what only encoders have
+    **KINDS,
+    "modernbert": {
+        "n_layers": 3,
+        "norm": "layer_without_bias",
+        "norm_first": True,
+        "first_norm": False,
+        "embedding_norm": True,
+        "activation": "gelu",
+        "gated": True,
+        "bias": False,
+        "layer_pattern": "GLL",
+        "sliding_window": 4,
+        "rope": RopeConfig(base=160_000.0),
+        "local_rope": RopeConfig(base=50.0),
+        "scale_embedding": False,
+        "head_bias": False,
+        "head_transform": True,
+    },
+}
+MODERN = ("modernbert", "rotary")
 
 
 def config(kind: str, positions: str, **more: object) -> TransformerConfig:
     """The config of a small model."""
-    options = {**SIZE, **KINDS[kind], "positions": positions, "max_length": 40, **more}
+    options = {**SIZE, **ENCODERS[kind], "positions": positions, "max_length": 40, **more}
     return TransformerConfig(**options)  # type: ignore[arg-type]
 
 
@@ -33,6 +55,13 @@ def batch() -> tuple[Tensor, Tensor]:
     mask = torch.tensor([[char == "1" for char in row] for row in rows])
     ids = torch.randint(3, 77, mask.shape, generator=torch.Generator().manual_seed(2))
     return ids.masked_fill(~mask, 0), mask
+
+
+def without_gaps() -> tuple[Tensor, Tensor]:
+    """The same without the row that has padding inside."""
+    ids, mask = batch()
+    rows = [0, 1, 2, 4, 5]
+    return ids[rows], mask[rows]
 
 
 def error(a: Tensor, b: Tensor) -> float:

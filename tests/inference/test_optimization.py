@@ -34,7 +34,7 @@ from jumok.nn.hooks import shared_copy
 from jumok.text.character_ngrams import WINDOWS
 from jumok.torch_ops import openmp_setter
 from tests.errors import raises
-from tests.inference.encoders import CONFIGS, batch, config, error, seeded
+from tests.inference.encoders import CONFIGS, MODERN, batch, config, error, seeded, without_gaps
 
 # float32: another order of summation, and the kernel's exp. bfloat16 rounds to 8 bits (4e-3) about
 # twenty times in two layers; int8 rounds to half of 1/127 of the largest element of a row.
@@ -58,6 +58,26 @@ def test_optimized_encoder_matches_the_encoder(kind: str, positions: str, precis
     whole = optimize(model, precision)(ids)
     assert error(whole, model(ids)) < TOLERANCES[precision]
     assert fast.dtype == whole.dtype == torch.float32
+
+
+@pytest.mark.parametrize("padding_only", [False, True])
+@pytest.mark.parametrize("precision", TOLERANCES)
+@torch.no_grad()
+def test_windows_and_two_rotations(precision: str, padding_only: bool) -> None:
+    model = seeded(TextClassifier, config(*MODERN), 3, "mean")
+    ids, mask = without_gaps()
+    fast = optimize(model, precision, padding_only=padding_only)
+    assert error(fast(ids, mask), model(ids, mask)) < TOLERANCES[precision]
+    hidden, reference = (each.hidden_states(ids, mask)[mask] for each in (fast, model))
+    assert error(hidden, reference) < TOLERANCES[precision]
+
+
+@needs_the_kernel
+@torch.no_grad()
+def test_padding_inside_of_a_window() -> None:
+    fast = optimize(seeded(Encoder, config(*MODERN)), "int8")
+    with raises(InputError, "inference.padding_inside_of_windows"):
+        fast(*batch())
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])

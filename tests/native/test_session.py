@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from jumok.errors import InputError
+from jumok.inference.text_session import head_of
 from jumok.models import PairClassifier, TextClassifier, TransformerConfig
 from jumok.models.config import OWN_POSITIONS
 from jumok.native import layout
@@ -17,7 +18,7 @@ from jumok.nn import sinusoids
 from jumok.nn.positions import POSITIONS, RelativePositionBias
 from jumok.text.ragged import Ragged
 from tests.errors import raises
-from tests.inference.encoders import CONFIGS, config, error, seeded
+from tests.inference.encoders import CONFIGS, MODERN, config, error, seeded
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
@@ -49,14 +50,16 @@ def torch_inputs(of: Ragged, types: np.ndarray, row: int) -> dict[str, torch.Ten
     }
 
 
-@pytest.mark.parametrize(("kind", "positions"), CONFIGS)
+@pytest.mark.parametrize(("kind", "positions"), [*CONFIGS, MODERN])
 @torch.inference_mode()
 def test_hidden_states_are_those_of_the_model(kind: str, positions: str) -> None:
     plan = config(kind, positions, **(MORE if positions == "learned" else {"max_length": 40}))
     model = seeded(TextClassifier, plan, 3)
     assert layout.unsupported_encoder(plan) is None
-    shapes = layout.encoder_shapes(plan) | {"output.weight": (3, 24), "output.bias": (3,)}
-    assert {name: array.shape for name, array in TensorArrays(model).items()} == shapes
+    stored = TensorArrays(model).items()
+    assert {
+        name: array.shape for name, array in stored if name.startswith("encoder.")
+    } == layout.encoder_shapes(plan)
     types = segments() if plan.n_segments else None
     found = session(model, plan).hidden_states(rows(), types)
     for row, length in enumerate(LENGTHS):
@@ -84,6 +87,23 @@ def test_pairs_are_compared_as_in_the_model() -> None:
         text = rows().take([row])
         own = inputs["segments"][0].numpy()
         np.testing.assert_array_equal(made.outputs(text, own)[0], found[row])
+
+
+@pytest.mark.parametrize("norm", ["layer", "layer_without_bias", "rms"])
+@torch.inference_mode()
+def test_a_transform_before_the_output(norm: str) -> None:
+    changes = {"norm": norm, "head_transform": True, "head_activation": "silu"}
+    plan = config("vaswani", "learned", **changes)
+    model = seeded(TextClassifier, plan, 3, "mean")
+    made = session(model, plan)
+    head = head_of(model)
+    assert head == Head("mean", "output", "pooler.0", "silu", norm="pooler.2")
+    made.add_head(head, TensorArrays(model))
+    found = made.outputs(rows())
+    for row in range(len(LENGTHS)):
+        expected = model(torch_inputs(rows(), segments(), row)["ids"])
+        assert error(torch.from_numpy(found[row : row + 1]), expected) < 1e-5
+        np.testing.assert_array_equal(made.outputs(rows().take([row]))[0], found[row])
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -301,6 +301,13 @@ def _head(
     }
     if compares:
         shapes["similarity.weight"] = (outputs, 3)
+    if config.head_transform and not compares:
+        shapes["pooler.0.weight"] = (width, width)
+        biases = ["pooler.0.bias"] * config.head_bias
+        biases += ["pooler.2.bias"] * (config.norm == "layer")
+        shapes |= dict.fromkeys(["pooler.2.weight", *biases], (width,))
+        pooler, activation, norm = "pooler.0", config.head_activation, "pooler.2"
+        return Head(config.pooling, "output", pooler, activation, norm=norm), shapes
     if config.pooler == "none":
         return Head(config.pooling, "output"), shapes
     shapes |= {"pooler.0.weight": (width, width), "pooler.0.bias": (width,)}

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from safetensors.numpy import load_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from jumok.data.table import Table
 from jumok.errors import ExportError, Message
@@ -33,9 +33,9 @@ from jumok.formats.web_tokenizer import (
     tokenizer_config,
     unsupported_tokenizer,
 )
+from jumok.inference.text_session import head_of
 from jumok.models import SentenceEncoder, TextClassifier
 from jumok.native.layout import unsupported_encoder
-from jumok.native.session import Head
 from jumok.native.torch_weights import TensorArrays
 from jumok.pretrained.sentence_encoding import Normalize
 from jumok.safetensors_io import read_metadata
@@ -72,6 +72,8 @@ class Web(Target):
             )
         if pipeline.recipe.reads_pairs:
             return Message("web.pairs", "the page reads one text, got a model of pairs")
+        if isinstance(model, TextClassifier) and pipeline.recipe.model.head_transform:
+            return Message("web.head_transform", "the page has no norms in heads")
         encoding = pipeline.sentence_encoding
         if encoding is not None and (
             encoding.lower_case or not all(isinstance(s, Normalize) for s in encoding.steps)
@@ -144,7 +146,8 @@ def _write_model(pipeline: Pipeline, folder: Path, precision: WebPrecision) -> N
     assert isinstance(tokenizer, SentencePieceTokenizer)
     own = pipeline.sentence_encoding
     longest = min(recipe.model.max_length, (own and own.max_length) or recipe.model.max_length)
-    model, head = replace(recipe.model, max_length=longest), _head(pipeline.model)
+    model, head = replace(recipe.model, max_length=longest), head_of(pipeline.model)
+    assert head is not None  # of one of the supported models
     arrays = packed_arrays(model, head, TensorArrays(pipeline.model), precision)
     settings = packed_settings(model, head, precision)
     encoder = PackedEncoder(arrays, settings)
@@ -162,19 +165,6 @@ def _write_model(pipeline: Pipeline, folder: Path, precision: WebPrecision) -> N
         "tolerance": PAGE_TOLERANCE[precision],
     }
     (folder / MODEL).write_bytes(pack(arrays | tokenizer_arrays(tokenizer), settings))
-
-
-_ACTIVATIONS = {nn.Tanh: "tanh", nn.GELU: "gelu", nn.ReLU: "relu"}  # of a pooler
-
-
-def _head(model: nn.Module) -> Head:
-    """What follows the last layer."""
-    assert isinstance(model, TextClassifier | SentenceEncoder)
-    if isinstance(model, SentenceEncoder):
-        return Head(model.pooling, normalize=True)
-    if not isinstance(model.pooler, nn.Sequential):
-        return Head(model.pooling, "output")
-    return Head(model.pooling, "output", "pooler.0", _ACTIVATIONS[type(model.pooler[1])])
 
 
 def _example(

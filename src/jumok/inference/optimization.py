@@ -167,12 +167,15 @@ def unsupported_reason(model: nn.Module) -> Message | None:
                 name=name,
             )
     for encoder in encoders:
-        if type(encoder.stack) is TransformerStack and (extensions := encoder.stack.extensions()):
-            return Message(
-                "inference.unsupported_encoder",
-                "an encoder with {extension} cannot be optimized; use the unoptimized model",
-                extension=extensions[0],
-            )
+        if type(encoder.stack) is not TransformerStack:
+            continue
+        for extension in encoder.stack.extensions():
+            if extension not in _COMPUTED:
+                return Message(
+                    "inference.unsupported_encoder",
+                    "an encoder with {extension} cannot be optimized; use the unoptimized model",
+                    extension=extension,
+                )
     for module in (module for encoder in encoders for module in encoder.stack.modules()):
         if type(module) not in _SUPPORTED:
             return Message(
@@ -182,6 +185,11 @@ def unsupported_reason(model: nn.Module) -> Message | None:
             )
     return None
 
+
+_COMPUTED = (  # of what the layers may have beyond those of the paper and of BERT
+    *("local layers", "a rope base or scaling"),
+    *("norms without a bias", "a first layer without a norm"),
+)
 
 _SUPPORTED = (
     *(TransformerStack, TransformerLayer, ResidualNorm, MultiHeadAttention),

@@ -5,22 +5,20 @@ from torch import nn
 from jumok.models import PairClassifier, SentenceEncoder, TextClassifier
 from jumok.native.encoder import NativeEncoder
 from jumok.native.session import Head
-from jumok.native.torch_weights import TensorArrays
-
-_ACTIVATIONS = {nn.Tanh: "tanh", nn.GELU: "gelu", nn.ReLU: "relu"}
+from jumok.native.torch_weights import TensorArrays, activation_name
 
 
 def attach_session(fast: nn.Module, model: nn.Module, encoder: NativeEncoder) -> None:
     """Give the optimized copy `fast` of a model of texts its session."""
     if not encoder.reads_ids:
         return
-    head = _head(model)
+    head = head_of(model)
     if head is not None:
         encoder.session.add_head(head, TensorArrays(model))
     fast.session = encoder.session  # type: ignore[assignment]
 
 
-def _head(model: nn.Module) -> Head | None:
+def head_of(model: nn.Module) -> Head | None:
     """The head of a model with one output per text; None for others."""
     if type(model) is SentenceEncoder:
         return Head(model.pooling, normalize=True)
@@ -30,5 +28,6 @@ def _head(model: nn.Module) -> Head | None:
     pooling = model.pooling if isinstance(model, TextClassifier) else "compare"
     if isinstance(model.pooler, nn.Identity):
         return Head(pooling, "output")
-    activation = _ACTIVATIONS[type(model.pooler[1])]  # type: ignore[index]
-    return Head(pooling, "output", "pooler.0", activation)
+    _, activation, *norm = model.pooler  # type: ignore[misc]  # a Sequential
+    name = activation_name(activation)
+    return Head(pooling, "output", "pooler.0", name, norm="pooler.2" if norm else "")

@@ -55,6 +55,15 @@ class PaddingLayout:
         return self.token_index is not None or self.mask == NO_MASK
 
     @property
+    def is_contiguous(self) -> bool:
+        """Whether the tokens of each row follow each other from column 0, without gaps.
+
+        >>> PaddingLayout.from_mask(torch.tensor([[True, False, True]])).is_contiguous
+        False
+        """
+        return bool((self.columns < self.lengths.repeat_interleave(self.lengths)).all())
+
+    @property
     def lengths(self) -> Tensor:
         """The number of tokens in each row: (b) int64."""
         if self.token_index is None:

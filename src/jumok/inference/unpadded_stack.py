@@ -7,6 +7,7 @@ of a group, w the length of its longest, n concatenated tokens; H heads, K head 
 
 import copy
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Literal, Protocol
 
 import torch
@@ -22,8 +23,8 @@ from jumok.native.packed_weights import WeightPrecision
 from jumok.nn import NO_MASK, AttentionMask, TransformerLayer
 from jumok.nn.attention_kernels import fused_attention
 from jumok.nn.feedforward import GatedFeedForward
-from jumok.nn.positions import NO_ROTATION, Rotation
-from jumok.nn.stack import TransformerStack
+from jumok.nn.positions import Rotation
+from jumok.nn.stack import TransformerStack, rotations_of_layers
 from jumok.torch_ops import one_torch_thread
 
 
@@ -152,6 +153,12 @@ class NativeBackend(nn.Module):
                 "the mask must hide only padding for the kernel; pad texts instead of packing "
                 'them, or optimize with precision="float32" and without padding_only',
             )
+        if self.encoder.has_windows and not layout.is_contiguous:
+            raise InputError(
+                "inference.padding_inside_of_windows",
+                "padding must be before or after the tokens of a text for the kernel, which counts "
+                "its windows in tokens; move it to one side, or use the unoptimized model",
+            )
         token_positions = layout.unpad(positions)  # (n)
         return self.encoder(x, layout.lengths, token_positions, layout.columns).to(x.dtype)
 
@@ -171,17 +178,19 @@ class TorchBackend(nn.Module):
             for layer in stack.layers
         )
         self.norm = stack.norm
-        self.rotary = stack.rotary
+        self.kinds, self.sliding_window = stack.kinds, stack.sliding_window
+        self.rotary, self.local_rotary = stack.rotary, stack.local_rotary
         self.relative = stack.relative
 
     def forward(self, x: Tensor, layout: PaddingLayout, positions: Tensor) -> Tensor:
         """x (n, D) in a layout, positions (b, w) -> (n, D), in the dtype of x."""
         w = layout.width
         bias = None if self.relative is None else self.relative(w, w)  # (1, H, w, w)
-        rotation = NO_ROTATION if self.rotary is None else self.rotary(positions)
+        rotations = rotations_of_layers(self.rotary, self.local_rotary, positions)
+        local = replace(layout, mask=layout.mask.within(self.sliding_window))
         hidden = x.to(self.dtype)
-        for layer in self.layers:
-            hidden = layer(hidden, layout, bias, rotation)
+        for kind, layer in zip(self.kinds, self.layers, strict=True):
+            hidden = layer(hidden, local if kind == "L" else layout, bias, rotations[kind])
         return self.norm(hidden.to(x.dtype))  # type: ignore[no-any-return]
 
 

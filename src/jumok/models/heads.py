@@ -67,6 +67,8 @@ class EncoderModel(nn.Module):
 class TextClassifier(EncoderModel):
     """An encoder, pooling to one vector per text, an optional `pooler` layer, a linear classifier.
 
+    With `head_transform` the pooler is the dense layer, activation and norm of a masked-token head.
+
     >>> import torch
     >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
     >>> tuple(TextClassifier(config, n_labels=2)(torch.tensor([[1, 2, 3]])).shape)
@@ -84,8 +86,11 @@ class TextClassifier(EncoderModel):
         check_choice("pooling", pooling, TokenPooling)
         self.pooling = pooling
         self.encoder = Encoder(config)
-        self.pooler = _pooler(pooler, config.d_model)
-        self.transform = _classifier_transform(config)
+        self.pooler = (
+            transform(config, config.d_model)
+            if config.head_transform
+            else _pooler(pooler, config.d_model)
+        )
         self.dropout = Dropout(config.dropout)
         self.output = nn.Linear(config.d_model, n_labels)
         initialize(self)
@@ -93,7 +98,7 @@ class TextClassifier(EncoderModel):
     def head(self, hidden: Tensor, mask: Tensor | None, segments: Tensor | None) -> Tensor:
         """Hidden states (B, T, D) -> logits (B, L)."""
         pooled = pool(hidden, mask, self.pooling)  # (B, D)
-        return self.output(self.dropout(self.transform(self.pooler(pooled))))  # type: ignore[no-any-return]
+        return self.output(self.dropout(self.pooler(pooled)))  # type: ignore[no-any-return]
 
 
 class SentenceEncoder(EncoderModel):
@@ -177,18 +182,13 @@ def _pooler(kind: Pooler, width: int) -> nn.Module:
     return nn.Sequential(nn.Linear(width, width), POOLERS[kind]())
 
 
-def _transform(config: TransformerConfig, width: int) -> nn.Sequential:
+def transform(config: TransformerConfig, width: int) -> nn.Sequential:
     """The dense layer, the activation and the norm of the masked-token head: (D) -> (width)."""
     return nn.Sequential(
         nn.Linear(config.d_model, width, bias=config.head_bias),
         get_activation(config.head_activation),
         make_norm(config.norm, width, config.norm_eps),
     )
-
-
-def _classifier_transform(config: TransformerConfig) -> nn.Module:
-    """The same layers in front of a classifier's output, or the identity."""
-    return _transform(config, config.d_model) if config.head_transform else nn.Identity()
 
 
 class TokenClassifier(EncoderModel):
@@ -203,7 +203,9 @@ class TokenClassifier(EncoderModel):
     def __init__(self, config: TransformerConfig, n_labels: int) -> None:
         super().__init__()
         self.encoder = Encoder(config)
-        self.transform = _classifier_transform(config)
+        self.transform = (
+            transform(config, config.d_model) if config.head_transform else nn.Identity()
+        )
         self.dropout = Dropout(config.dropout)
         self.output = nn.Linear(config.d_model, n_labels)
         initialize(self)
@@ -250,7 +252,7 @@ class MaskedLanguageModel(EncoderModel):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.encoder = Encoder(config)
-        self.transform = _transform(config, config.embedding_dim)
+        self.transform = transform(config, config.embedding_dim)
         self.output = _output(config, self.encoder.embedding.tokens, bias=True)
         initialize(self)
 

@@ -41,6 +41,7 @@ class NativeEncoder:
         layers = layers_of(stack)
         self.max_length = max_length = table_positions(max_length)
         self.rotary = stack.rotary is not None
+        self.has_windows = "L" in stack.kinds
         dims = ModelDims(
             d_model=layers[0].self_attention.query.in_features,
             encoder_layers=len(layers),
@@ -72,7 +73,7 @@ class NativeEncoder:
         """Concatenated tokens (n, D) of texts of `lengths` (b) -> hidden states (n, D) float32.
 
         Rotary positions use positions (n); relative biases use the distances between columns (n).
-        All are int64 from 0 to max_length - 1.
+        All are int64 from 0 to max_length - 1. Windows count the tokens of a text.
         """
         index = positions if self.rotary else columns
         assert int(lengths.sum()) == len(x) == len(index)

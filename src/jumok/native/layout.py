@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from jumok.errors import Message
 from jumok.models.config import MAX_TABLE_POSITIONS, TransformerConfig
 from jumok.native.library import ModelDims
-from jumok.nn.rope import DEFAULT_ROPE
+from jumok.nn.rope import DEFAULT_ROPE, RopeConfig
 
 Array = NDArray[Any]
 Arrays = Mapping[str, Array]
@@ -93,7 +93,7 @@ def _dims(config: TransformerConfig, **parts: int) -> ModelDims:
         max_length=table_positions(config.max_length),
         activation=ACTIVATIONS.index(config.activation),
         gated=config.gated,
-        rms=config.norm != "layer",
+        rms=config.norm.startswith("rms"),
         norm_first=config.norm_first,
         sublayer_norm=config.sublayer_norm,
         qk_norm=config.qk_norm,
@@ -118,10 +118,13 @@ def unsupported_encoder(config: TransformerConfig) -> Message | None:
         "norms of queries and keys": config.qk_norm,
         "an attention softcap": config.attention_softcap is not None,
         "norms after sublayers": config.sublayer_norm,
-        "norms of an extension": config.norm not in ("layer", "rms"),
+        "norms of an extension": config.norm not in (*_LAYER_NORMS, "rms"),
         "positions of an extension": config.positions not in _POSITIONS,
-        "local layers": set(config.layer_pattern) != {"G"},
-        "a rope base or scaling": config.rope != DEFAULT_ROPE,
+        "layers without rotation": "N" in config.layer_pattern,
+        "a rope scaling": any(
+            rope is not None and rope != RopeConfig(base=rope.base)
+            for rope in (config.rope, config.local_rope)
+        ),
         "biases of queries, keys and values alone": config.qkv_bias != config.attention_output_bias,
     }
     for what, has in found.items():
@@ -146,10 +149,11 @@ def unsupported_generator(config: TransformerConfig, kind: GeneratorKind) -> Mes
         if reason is not None:
             return reason
     found = {
+        "local layers": "L" in config.layer_pattern and kind == "encoder_decoder",
         "scaling before the output": config.scale_output and kind == "encoder_decoder",
         "a softcap": (config.output_softcap, config.attention_softcap) != (None, None),
         "attention of an extension": config.attention != "softmax",
-        "norms of an extension": config.norm not in ("layer", "rms", "rms_offset"),
+        "norms of an extension": config.norm not in (*_LAYER_NORMS, "rms", "rms_offset"),
         "positions of an extension": config.positions not in _POSITIONS,
         "a rope base or scaling": (config.rope, config.local_rope) != (DEFAULT_ROPE, None),
         "embeddings of another width": config.d_embedding is not None,
@@ -164,6 +168,7 @@ def unsupported_generator(config: TransformerConfig, kind: GeneratorKind) -> Mes
     return None
 
 
+_LAYER_NORMS = ("layer", "layer_without_bias")
 _POSITIONS = (
     "sinusoidal",
     "sinusoidal_halves",
@@ -235,7 +240,7 @@ def norm_vectors(
 def position_tables(
     config: TransformerConfig, arrays: Arrays, side: str = "encoder"
 ) -> Iterator[tuple[str, Floats]]:
-    """The tables of the positions and segments of one side, those that there are."""
+    """The tables of the positions and segments of one side, and the windows of its layers."""
     n, kind, prefix = table_positions(config.max_length), config.positions, f"{side}."
     first = config.position_offset
     if kind == "learned":
@@ -246,9 +251,12 @@ def position_tables(
         table = sinusoids(first + n, config.embedding_dim, halves=halves)
         yield f"{side}.positions", table[first:]
     if kind in ("rotary", "sinusoidal_rotary"):
-        cosine, sine = rotary_tables(n, config.d_head or config.d_model // config.n_heads)
-        yield f"{side}.cosine", cosine
-        yield f"{side}.sine", sine
+        d_head = config.d_head or config.d_model // config.n_heads
+        for prefix, rope in (("", config.rope), ("local_", config.local_rope)):
+            if rope is not None:
+                cosine, sine = rotary_tables(n, d_head, rope.base)
+                yield f"{side}.{prefix}cosine", cosine
+                yield f"{side}.{prefix}sine", sine
     elif kind == "relative":
         yield (
             f"{side}.relative",
@@ -259,6 +267,8 @@ def position_tables(
                 bidirectional=side == "encoder",
             ),
         )
+    if side == "encoder":
+        yield from encoder_windows(config.layer_kinds(config.n_layers), config.sliding_window)
     if f"{prefix}embedding.segments.weight" in arrays:
         yield f"{side}.segments", to_float32(arrays[f"{prefix}embedding.segments.weight"])
 
@@ -274,6 +284,17 @@ def generator_tables(
         first = np.broadcast_to(segments[:1], (n, segments.shape[1]))
         tables[name] = tables[name] + first if name in tables else first
     yield from tables.items()
+
+
+def encoder_windows(kinds: str, window: int | None) -> Iterator[tuple[str, Floats]]:
+    """The window of each local layer of an encoder: `kinds` has a letter for each layer.
+
+    >>> list(encoder_windows("GL", 5))
+    [('encoder.1.window', array([5.], dtype=float32))]
+    """
+    for index, kind in enumerate(kinds):
+        if kind == "L":
+            yield f"encoder.{index}.window", np.array([window], np.float32)
 
 
 def decoder_layer_rotations(config: TransformerConfig) -> list[tuple[int, int]]:
@@ -326,13 +347,15 @@ def sinusoids(length: int, width: int, *, halves: bool = False) -> Floats:
     return table
 
 
-def rotary_tables(length: int, d_head: int) -> tuple[Floats, Floats]:
-    """The cosines and sines of rotary positions with the default base, 2 x (P, K).
+def rotary_tables(
+    length: int, d_head: int, base: float = DEFAULT_ROPE.base
+) -> tuple[Floats, Floats]:
+    """The cosines and sines of rotary positions without scaling, 2 x (P, K).
 
     Angles are float32, as `jumok.nn.rope` computes them.
     """
     exponent = np.arange(0, d_head, 2, dtype=np.float32) / np.float32(d_head)
-    power = (DEFAULT_ROPE.base ** exponent.astype(np.float64)).astype(np.float32)
+    power = (base ** exponent.astype(np.float64)).astype(np.float32)
     angle = np.arange(length, dtype=np.float32)[:, None] * (np.float32(1) / power)  # (P, K/2)
     both = np.concatenate([angle, angle], -1).astype(np.float64)
     return np.cos(both).astype(np.float32), np.sin(both).astype(np.float32)
@@ -430,7 +453,8 @@ def _side_shapes(
             linear(f"{layer}feed_forward.{name}", F, D, config.bias)
         linear(layer + "feed_forward.down", D, F, config.bias)
         for sublayer in (*attentions, "feed_forward"):
-            if config.norm_first or not config.sublayer_norm:
+            first = index == 0 and sublayer == "self_attention"
+            if (config.norm_first or not config.sublayer_norm) and (config.first_norm or not first):
                 norm(f"{layer}{sublayer}_norm.norm", D)
             if config.sublayer_norm:
                 norm(f"{layer}{sublayer}_norm.sublayer_norm", D)

@@ -49,7 +49,8 @@ class Head:
     """What follows the last layer of a model of texts.
 
     `output` is the name of the last linear map, "" for none; `pooler` that of the map in front of
-    it with its activation. Pooling "compare" is that of a `PairClassifier`.
+    it with its activation, and `norm` that of the norm behind the activation. Pooling "compare" is
+    that of a `PairClassifier`.
     """
 
     pooling: HeadPooling
@@ -57,6 +58,7 @@ class Head:
     pooler: str = ""
     activation: str = "none"  # of the pooler
     normalize: bool = False  # divide the result by its length
+    norm: str = ""  # of the layers' kind, behind the pooler
 
 
 class EncoderSession:
@@ -71,6 +73,7 @@ class EncoderSession:
         self.max_length: int = dims.max_length
         self.width: int = dims.d_model
         self.head: Head | None = None
+        self._head_norm: dict[str, Floats] = {}
         self._n_outputs = 0  # of the head
 
     def __deepcopy__(self, memo: dict[int, object]) -> "EncoderSession":
@@ -120,6 +123,7 @@ class EncoderSession:
             self.weights.upload_linear(f"head.{name}", arrays, [name])
         if head.pooling == "compare":
             self.weights.upload_linear("head.similarity", arrays, ["similarity"])
+        self._head_norm = dict(norm_vectors("norm", arrays, head.norm))
         self.set_head(head, len(arrays[f"{head.output}.weight"]) if head.output else self.width)
 
     def set_head(self, head: Head, n_outputs: int) -> None:
@@ -237,6 +241,8 @@ class EncoderSession:
         x = np.ascontiguousarray(pooled[:, : 4 * D]) if compares else pooled
         if head.pooler:
             x = self._apply(head.pooler, x, x.shape[1], head.activation)
+        if head.norm:
+            x = self._norm(x)
         if head.output:
             x = self._apply(head.output, x, self._n_outputs, "none")
         if compares:
@@ -254,6 +260,15 @@ class EncoderSession:
         )
         self._check(status, len(x), len(x))
         return y
+
+    def _norm(self, x: Floats) -> Floats:
+        """The norm of each row (N, D): LayerNorm or RMSNorm, as in the layers."""
+        dims = self.weights.dims
+        centered = x if dims.rms else x - x.mean(-1, keepdims=True)
+        variance = np.square(centered).mean(-1, keepdims=True)
+        y = centered / np.sqrt(variance + np.float32(dims.norm_eps)) * self._head_norm["norm.weight"]
+        bias = self._head_norm.get("norm.bias")
+        return y if bias is None else y + bias
 
     def _normalize(self, x: Floats) -> None:
         self.weights.library.jumok_normalize(x.ctypes.data, *x.shape)

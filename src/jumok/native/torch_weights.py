@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.models.embedding import InputEmbedding
-from jumok.native.layout import ACTIVATIONS, Array, Floats, rotary_tables
+from jumok.native.layout import ACTIVATIONS, Array, Floats, encoder_windows, rotary_tables
 from jumok.nn import (
     LearnedPositions,
     RelativePositionBias,
@@ -17,7 +17,7 @@ from jumok.nn import (
     TokenEmbedding,
     TransformerLayer,
 )
-from jumok.nn.feedforward import GatedFeedForward, PositionwiseFeedForward
+from jumok.nn.feedforward import GatedFeedForward
 from jumok.nn.norms import OffsetRMSNorm
 from jumok.nn.rope import DEFAULT_ROPE
 from jumok.nn.stack import TransformerStack
@@ -71,7 +71,7 @@ def has_offset_norms(stack: TransformerStack) -> bool:
 
 def layer_dims(layer: TransformerLayer) -> dict[str, int | float]:
     """The fields of `ModelDims` that one layer determines, read from its modules."""
-    attention, residual_norm = layer.self_attention, layer.self_attention_norm
+    attention, residual_norm = layer.self_attention, layer.feed_forward_norm
     has_norm = not isinstance(residual_norm.norm, nn.Identity)
     norm: Any = residual_norm.norm if has_norm else residual_norm.sublayer_norm
     return {
@@ -80,7 +80,7 @@ def layer_dims(layer: TransformerLayer) -> dict[str, int | float]:
         "d_head": attention.query.out_features // attention.n_heads,
         "d_ff": layer.feed_forward.up.out_features,
         "cross": layer.cross_attention is not None,
-        "activation": ACTIVATIONS.index(_activation(layer.feed_forward)),
+        "activation": ACTIVATIONS.index(activation_name(layer.feed_forward.activation)),
         "gated": isinstance(layer.feed_forward, GatedFeedForward),
         "rms": isinstance(norm, nn.RMSNorm),
         "norm_first": residual_norm.norm_first,
@@ -91,8 +91,11 @@ def layer_dims(layer: TransformerLayer) -> dict[str, int | float]:
     }
 
 
-def _activation(feed_forward: PositionwiseFeedForward) -> str:
-    match feed_forward.activation:
+def activation_name(activation: nn.Module) -> str:
+    """The name of an activation in the kernel."""
+    match activation:
+        case nn.Tanh():
+            return "tanh"
         case nn.ReLU():
             return "relu"
         case nn.GELU(approximate="tanh"):
@@ -106,7 +109,10 @@ def _activation(feed_forward: PositionwiseFeedForward) -> str:
 def rotation_tables(
     side: str, stack: TransformerStack, max_length: int
 ) -> Iterator[tuple[str, Floats]]:
-    """The tables of rotary and relative positions of a stack, by their names in the kernel."""
+    """The tables of rotary and relative positions of a stack, and the windows of its layers.
+
+    By their names in the kernel.
+    """
     local = stack.local_rotary if stack.local_rotary is not stack.rotary else None
     for prefix, rotary in (("", stack.rotary), ("local_", local)):
         if rotary is None:
@@ -118,6 +124,8 @@ def rotation_tables(
             cosine, sine = as_array(rotation.cosine), as_array(rotation.sine)
         yield f"{side}.{prefix}cosine", cosine
         yield f"{side}.{prefix}sine", sine
+    if side == "encoder":
+        yield from encoder_windows(stack.kinds, stack.sliding_window)
     if isinstance(stack.relative, RelativePositionBias):
         yield f"{side}.relative", _relative(stack.relative, max_length)
 
@@ -131,7 +139,7 @@ def _relative(bias: RelativePositionBias, max_length: int) -> Floats:
 
 def is_plain(embedding: InputEmbedding, layer: TransformerLayer) -> bool:
     """Whether the kernel computes this embedding: parts of jumok, and the norm of the layers."""
-    of_layers: Any = layer.self_attention_norm.norm
+    of_layers: Any = layer.feed_forward_norm.norm
     norm: Any = embedding.norm
     same_norm = type(norm) is nn.Identity or (
         type(norm) is type(of_layers)

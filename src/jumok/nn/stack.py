@@ -71,7 +71,7 @@ class TransformerStack(nn.Module):
         T = x.shape[1]
         bias = None if self.relative is None else self.relative(T, cache.length + T)  # (1, H, T, S)
         masks = {"L": mask.within(self.sliding_window)}
-        rotations = self.rotations(positions)
+        rotations = rotations_of_layers(self.rotary, self.local_rotary, positions)
         caches = cache.layers(len(self.layers))
         for kind, layer, layer_cache in zip(self.kinds, self.layers, caches, strict=True):
             x = layer(
@@ -81,14 +81,6 @@ class TransformerStack(nn.Module):
                 rotation=rotations[kind],
             )
         return self.norm(x)  # type: ignore[no-any-return]
-
-    def rotations(self, positions: Tensor) -> dict[str, Rotation]:
-        """The rotation of the layers of each kind at positions (B, T)."""
-        rotary, local = self.rotary, self.local_rotary
-        if rotary is None or local is None:
-            return dict.fromkeys("GLN", NO_ROTATION)
-        shared = rotary(positions)
-        return {"G": shared, "L": shared if local is rotary else local(positions), "N": NO_ROTATION}
 
     def extensions(self) -> tuple[str, ...]:
         """What the layers have beyond those of the paper, BERT, GPT-2 and T5, in words."""
@@ -110,6 +102,11 @@ class TransformerStack(nn.Module):
                 for each in (norm.norm, norm.sublayer_norm)
             ),
             "norms with a weight relative to 1": isinstance(self.norm, OffsetRMSNorm),
+            "norms without a bias": any(
+                isinstance(each, nn.LayerNorm) and each.bias is None
+                for each in (norm.norm, norm.sublayer_norm, self.norm)
+            ),
+            "a first layer without a norm": norm.norm_first and isinstance(norm.norm, nn.Identity),
             "local layers": "L" in self.kinds,
             "layers without rotation": "N" in self.kinds,
             "a rope base or scaling": any(
@@ -120,3 +117,13 @@ class TransformerStack(nn.Module):
             != (attention.output.bias is None),
         }
         return tuple(name for name, has in found.items() if has)
+
+
+def rotations_of_layers(
+    rotary: nn.Module | None, local: nn.Module | None, positions: Tensor
+) -> dict[str, Rotation]:
+    """The rotation of the layers of each kind at positions (B, T)."""
+    if rotary is None or local is None:
+        return dict.fromkeys("GLN", NO_ROTATION)
+    shared = rotary(positions)
+    return {"G": shared, "L": shared if local is rotary else local(positions), "N": NO_ROTATION}

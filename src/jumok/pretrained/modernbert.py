@@ -28,8 +28,12 @@ _BACKBONE = (
     *with_prefix("model.layers.{}", "encoder.stack.layers.{}", _LAYER),
     rule("model.final_norm", "encoder.stack.norm"),
 )
-_TRANSFORM = (rule("head.dense", "transform.0"), rule("head.norm", "transform.2"))
-_CLASSIFIER = (*_TRANSFORM, rule("classifier", "output"))
+
+
+def _transform(module: str) -> tuple[NameRule, ...]:
+    return rule("head.dense", f"{module}.0"), rule("head.norm", f"{module}.2")
+
+
 
 # How transformers computes the same outputs, and how the first files were trained.
 _WITHOUT_EFFECT = (
@@ -88,14 +92,19 @@ def _heads(reader: ConfigReader) -> Mapping[str, Head]:
     pooling = reader.string("classifier_pooling", "cls")
     aliases = {"decoder.weight": f"{_TOKENS}.weight"}
     tied = reader.boolean("tie_word_embeddings", True)
+    classifier = rule("classifier", "output")
     return {
         "ModernBertForSequenceClassification": Head(
-            "text_classifier", _CLASSIFIER, pooling="mean" if pooling == "mean" else "first"
+            "text_classifier",
+            (*_transform("pooler"), classifier),
+            pooling="mean" if pooling == "mean" else "first",
         ),
-        "ModernBertForTokenClassification": Head("token_classifier", _CLASSIFIER),
+        "ModernBertForTokenClassification": Head(
+            "token_classifier", (*_transform("transform"), classifier)
+        ),
         "ModernBertForMaskedLM": Head(
             "masked_language_model",
-            (*_TRANSFORM, rule("decoder", "output")),
+            (*_transform("transform"), rule("decoder", "output")),
             aliases=aliases if tied else {},
         ),
         "ModernBertModel": Head("encoder", has_task=False),

@@ -32,6 +32,7 @@ struct HeadView {
   const float *q, *k, *v;
   size_t stride;
   int S, d_head;
+  int window;  // keys that a query attends to on each side, itself included; S: all
   float scale;
   float* y;  // S rows of d_head elements
   size_t y_stride;
@@ -128,12 +129,22 @@ class HeadAttention {
               sums[r][v] * scale);
   }
 
+  // Keys `first` to `last` - 1, those of one or several queries.
+  struct Keys {
+    int first, last;
+  };
+
+  static Keys keys_of(const HeadView& head, int query) {
+    return {std::max(0, query - head.window + 1), std::min(head.S, query + head.window)};
+  }
+
   // y = the weights of ROWS queries times the values, starting at element `i`, times `factors`.
   template <int ROWS, int VECTORS>
-  void multiply_values(const HeadView& head, int row, int i, const float* factors) {
+  void multiply_values(const HeadView& head, const Keys& keys, int row, int i,
+                       const float* factors) {
     const Element* values = values_.data() + static_cast<size_t>(i) * GROUP;
     typename Format::Sum sums[ROWS][VECTORS] = {};
-    for (int s = 0; s < head.S; s += GROUP) {
+    for (int s = keys.first; s < keys.last; s += GROUP) {
       decltype(Format::weights(values, 0)) loaded[VECTORS];
       for (int v = 0; v < VECTORS; ++v)
         loaded[v] = Format::weights(
@@ -156,27 +167,34 @@ class HeadAttention {
     constexpr int TILE = TILE_VECTORS * LANES;
     for (int r = 0; r < ROWS; ++r)
       pack_row(head.q + (row + r) * head.stride, head.d_head, rows_.data() + r * row_stride_);
-    int key = 0;
-    for (; key + TILE <= scores_stride_; key += TILE)
+    // Whole vectors from the first key of the first query to the last key of the last one.
+    const Keys keys{keys_of(head, row).first / LANES * LANES, keys_of(head, row + ROWS - 1).last};
+    int key = keys.first;
+    for (; key + TILE <= round_up(keys.last, LANES); key += TILE)
       multiply_keys<ROWS, TILE_VECTORS>(key, head.scale);
-    for (; key < scores_stride_; key += LANES) multiply_keys<ROWS, 1>(key, head.scale);
+    for (; key < keys.last; key += LANES) multiply_keys<ROWS, 1>(key, head.scale);
     float factors[ROWS];
     for (int r = 0; r < ROWS; ++r) {
       float* x = scores_.data() + static_cast<size_t>(r) * scores_stride_;
       bias(row + r, x);
-      factors[r] = 1 / exp_minus_max(x, head.S, max_of(x, head.S));
-      pack_row(x, head.S, weights_.data() + static_cast<size_t>(r) * scores_stride_);
+      const Keys own = keys_of(head, row + r);
+      const int n = own.last - own.first;
+      factors[r] = 1 / exp_minus_max(x + own.first, n, max_of(x + own.first, n));
+      std::fill(x + keys.first, x + own.first, 0.0f);
+      std::fill(x + own.last, x + keys.last, 0.0f);
+      pack_row(x + keys.first, keys.last - keys.first,
+               weights_.data() + static_cast<size_t>(r) * scores_stride_ + keys.first);
     }
     int i = 0;
     for (; i + TILE <= head.d_head; i += TILE)
-      multiply_values<ROWS, TILE_VECTORS>(head, row, i, factors);
+      multiply_values<ROWS, TILE_VECTORS>(head, keys, row, i, factors);
     for (; i + LANES <= head.d_head; i += LANES)
-      multiply_values<ROWS, 1>(head, row, i, factors);
+      multiply_values<ROWS, 1>(head, keys, row, i, factors);
     for (; i < head.d_head; ++i)
       for (int r = 0; r < ROWS; ++r) {
         const Element* weights = weights_.data() + static_cast<size_t>(r) * scores_stride_;
         float sum = 0;
-        for (int s = 0; s < head.S; ++s)
+        for (int s = keys.first; s < keys.last; ++s)
           sum += to_float(weights[s]) * to_float(value(head, s, i));
         head.y[(row + r) * head.y_stride + i] = sum * factors[r];
       }
@@ -214,17 +232,21 @@ void encode_batch(const Transformer<Format>& model, Workspace<Format>& workspace
   embed(workspace, start, n, pass.x(0), threads);
   for (const Layer<Format>& layer : stack.layers) {
     pass.project_qkv(layer, [&](int token) { return positions[token]; });
+    const int window =
+        layer.encoder_window.size() ? static_cast<int>(layer.encoder_window.data()[0]) : INT32_MAX / 2;
     ThreadPool::instance().parallel_for(N * dims.n_heads, threads, [&](int item) {
       thread_local HeadAttention<AttentionFormat<Format>> attend;
       const int text = item / dims.n_heads, head_index = item % dims.n_heads;
       const int begin = offsets[text] - start;
+      const int S = offsets[text + 1] - offsets[text];
       const float* q = pass.qkv(begin) + head_index * dims.d_head;
       const HeadView head{q,
                           q + A,
                           q + 2 * A,
                           static_cast<size_t>(3) * A,
-                          offsets[text + 1] - offsets[text],
+                          S,
                           dims.d_head,
+                          std::min(window, S),
                           dims.attention_scale,
                           workspace.attention_output.data() + static_cast<size_t>(begin) * A +
                               head_index * dims.d_head,

@@ -69,7 +69,7 @@ class ForwardPass {
   void project_qkv(const Layer<Format>& layer, const Position& position) const {
     pre_norm(layer.self_attention_norm);
     apply_linear(qkv(0), qkv_width_, layer.query_key_value);
-    const bool local = layer.rotary == Rotary::local && stack_.local_cosine.size();
+    const bool local = layer.is_local() && stack_.local_cosine.size();
     const Array<float>& cosine = local ? stack_.local_cosine : stack_.cosine;
     const Array<float>& sine = local ? stack_.local_sine : stack_.sine;
     const bool rotated = cosine.size() && layer.rotary != Rotary::none;
@@ -149,9 +149,9 @@ class ForwardPass {
   }
 
  private:
-  // Packs the input of a sublayer: x, or norm(x) in a pre-norm stack.
+  // Packs the input of a sublayer: x, or norm(x) in a pre-norm stack; a first layer may have none.
   void pre_norm(const Norm& norm) const {
-    if (!dims_.norm_first) return pack(x(0), dims_.d_model);
+    if (!dims_.norm_first || !norm.weight.size()) return pack(x(0), dims_.d_model);
     workspace_.inputs.reserve(n_, dims_.d_model);
     for_each_token([&](int token) {
       thread_local std::vector<float> normed;

@@ -82,6 +82,9 @@ struct Layer {
   Norm query_norm, key_norm;                                      // of each head
   int window = 0;  // keys that a query attends to, its own included; 0: all
   Rotary rotary = Rotary::shared;
+  Array<float> encoder_window;  // (1), the same in an encoder, where it counts to both sides
+
+  bool is_local() const { return rotary == Rotary::local || encoder_window.size(); }
 };
 
 template <class Format>
@@ -165,6 +168,7 @@ struct Transformer {
       register_names(prefix + "feed_forward_sublayer_norm", layer.feed_forward_sublayer_norm);
       register_names(prefix + "query_norm", layer.query_norm);
       register_names(prefix + "key_norm", layer.key_norm);
+      vectors[prefix + "window"] = &layer.encoder_window;
     }
   }
 

@@ -31,6 +31,13 @@ class ModelConfig(TransformerConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_dimension("generator_layers", self.generator_layers)
+        if self.head_transform and self.pooler != "none":
+            raise RecipeError(
+                "recipe.pooler_and_head_transform",
+                'model.pooler must be "none" with model.head_transform, which takes its place, got '
+                '"{pooler}"; leave one of them out',
+                pooler=self.pooler,
+            )
         if not 0.0 <= self.generator <= 1.0 or self.generator * self.n_heads % 1:
             raise RecipeError(
                 "recipe.generator_fraction",
