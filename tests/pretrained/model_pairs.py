@@ -297,6 +297,11 @@ class ExactRms(nn.Module):
         return scale * x
 
 
+def _square_root(queries: Tensor, n_terms: int) -> Tensor:
+    """The divisor of DeBERTa's scores in float64; transformers rounds it to float32."""
+    return torch.tensor(queries.shape[-1] * n_terms, dtype=torch.float64).sqrt()
+
+
 def _rotated(
     q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int = 1
 ) -> tuple[Tensor, Tensor]:
@@ -315,12 +320,14 @@ def _exact(hf: Any, jumok: nn.Module) -> None:
     """Replace parts of transformers that compute in less than float64.
 
     These are the norms of T5 and Llama, the embedding scale of Gemma, the rotation of ModernBERT,
-    and the sinusoids of Marian and Pegasus, which another library rounds to float32; those are
+    the scale of DeBERTa, and the sinusoids of Marian and Pegasus, which another library rounds to float32; those are
     replaced by jumok's after a check that they are close.
     """
     parts = sys.modules[type(hf).__module__]
     if hasattr(parts, "ModernBertModel"):
         parts.apply_rotary_pos_emb = _rotated  # type: ignore[attr-defined]
+    if hasattr(parts, "DebertaV2Model"):
+        parts.scaled_size_sqrt = _square_root  # type: ignore[attr-defined]
     for module in list(hf.modules()):
         for name, child in list(module.named_children()):
             if type(child).__name__ in ("T5LayerNorm", "MT5LayerNorm") or type(

@@ -56,5 +56,27 @@ def _modernbert(draw: random.Random, layers: int) -> dict[str, Any]:
     return found | {"layer_types": [draw.choice(kinds) for _ in range(layers)]}
 
 
-FAMILIES = {"modernbert": ("ModernBert", "ModernBertConfig")}
-_OWN = {"modernbert": _modernbert}
+def _deberta(draw: random.Random, layers: int) -> dict[str, Any]:
+    return {
+        "hidden_act": draw.choice(ACTIVATIONS),
+        "pooler_hidden_act": draw.choice(["gelu", "tanh", "relu"]),
+        "layer_norm_eps": draw.choice([1e-7, 1e-5, 1e-3]),
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+        "type_vocab_size": draw.choice([0, 2]),
+        "position_biased_input": draw.random() < 0.3,
+        "relative_attention": draw.random() < 0.9,
+        "max_relative_positions": draw.choice([-1, 7, 16, 40]),
+        "position_buckets": draw.choice([-1, 2, 3, 4, 6]),
+        "pos_att_type": draw.choice(["p2c|c2p", "c2p|p2c", ["c2p"], ["p2c"], ["p2c", "c2p"]]),
+        "share_att_key": draw.random() < 0.5,
+        "norm_rel_ebd": draw.choice(["none", "layer_norm"]),
+        "legacy": draw.random() < 0.7,
+    }
+
+
+FAMILIES = {
+    "modernbert": ("ModernBert", "ModernBertConfig"),
+    "deberta-v2": ("DebertaV2", "DebertaV2Config"),
+}
+_OWN = {"modernbert": _modernbert, "deberta-v2": _deberta}

@@ -129,6 +129,12 @@ sinusoidal?
                 'positions must be "rotary" with rope or local_rope, got "{positions}"',
                 positions=self.positions,
             )
+        if self.attention == "disentangled" and self.positions == "relative":
+            raise ConfigError(
+                "model.two_relative_positions",
+                'positions must not be "relative" with attention = "disentangled", which has '
+                'relative positions of its own; try "none"',
+            )
         d_head = self.d_head or self.d_model // self.n_heads
         if rotates and d_head % 2:
             raise ConfigError(

@@ -4,17 +4,19 @@
 B batch, H heads, T query positions, S key positions, D model width, K width of one head.
 """
 
+from typing import Self
+
 import torch
 from torch import Tensor, nn
 
 from jumok.nn.attention_kernels import fused_attention
-from jumok.nn.config import check_divisible
+from jumok.nn.config import LayerConfig, check_divisible
 from jumok.nn.dropout import dropout
 from jumok.nn.fused_projection import fused_linear
 from jumok.nn.hooks import HookPoint
 from jumok.nn.masks import NO_MASK, AttentionMask, check_attention_mask
 from jumok.nn.norms import make_norm
-from jumok.nn.positions import NO_ROTATION, Rotation
+from jumok.nn.positions import NO_ROTATION, PositionBias, RelativeVectors, Rotation
 
 KeysValues = tuple[Tensor, Tensor]  # 2 x (B, G, S, K)
 QueriesKeysValues = tuple[Tensor, Tensor, Tensor]  # (B, H, T, K), 2 x (B, G, T, K)
@@ -92,6 +94,27 @@ class MultiHeadAttention(nn.Module):
     divide, unless d_head is given.
     """
 
+    @classmethod
+    def of_layer(cls, config: LayerConfig) -> Self:
+        """The attention of a layer with this config."""
+        return cls(
+            *(config.d_model, config.n_heads),
+            n_kv_heads=config.n_kv_heads,
+            d_head=config.d_head,
+            bias=config.qkv_bias,
+            output_bias=config.attention_output_bias,
+            dropout=config.attention_dropout,
+            scale=config.attention_scale,
+            softcap=config.attention_softcap,
+            head_norm=(config.norm, config.norm_eps) if config.qk_norm else None,
+            fused_qkv=config.fused_qkv,
+        )
+
+    @classmethod
+    def stack_bias(cls, config: LayerConfig) -> nn.Module | None:
+        """A module from T, S to the bias that all layers of a stack share; None: there is none."""
+        return None
+
     def __init__(
         self,
         d_model: int,
@@ -139,7 +162,7 @@ class MultiHeadAttention(nn.Module):
         x: Tensor,
         source: Tensor,
         mask: AttentionMask = NO_MASK,
-        bias: Tensor | None = None,
+        bias: PositionBias = None,
         rotation: Rotation = NO_ROTATION,
     ) -> Tensor:
         """The positions of x (B, T, D) attend to source (B, S, D) -> (B, T, D)."""
@@ -164,7 +187,7 @@ class MultiHeadAttention(nn.Module):
         k: Tensor,
         v: Tensor,
         mask: AttentionMask = NO_MASK,
-        bias: Tensor | None = None,
+        bias: PositionBias = None,
         rotation: Rotation = NO_ROTATION,
     ) -> Tensor:
         """The positions of x (B, T, D) attend to keys and values (B, G, S, K) -> (B, T, D)."""
@@ -172,7 +195,7 @@ class MultiHeadAttention(nn.Module):
         return self.attend_queries(q, k, v, mask, bias)
 
     def attend_queries(
-        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, bias: Tensor | None = None
+        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, bias: PositionBias = None
     ) -> Tensor:
         """Queries (B, H, T, K) attend to keys and values (B, G, S, K) -> (B, T, D)."""
         check_attention_mask(mask)
@@ -181,18 +204,20 @@ class MultiHeadAttention(nn.Module):
         if self.has_hooks or self.softcap is not None or own_weights:
             y = self._explicit_attention(q, k, v, mask, bias, p_dropout)  # (B, H, T, K)
         else:
+            added = self.position_scores(q, k, bias)  # (B|1, H|1, T, S)
             k, v = self._for_each_head(k), self._for_each_head(v)  # 2 x (B, H, S, K)
-            y = fused_attention(q, k, v, mask, bias, self.scale, p_dropout)  # (B, H, T, K)
+            y = fused_attention(q, k, v, mask, added, self.scale, p_dropout)  # (B, H, T, K)
         return self.output(y.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]  # (B, T, D)
 
     def _explicit_attention(
-        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, bias: Tensor | None, p: float
+        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, bias: PositionBias, p: float
     ) -> Tensor:
         """Equation (1), unfused, through every hook point: (B, H, T, K)."""
         q, k, v = self.hook_q(q), self.hook_k(k), self.hook_v(v)
+        added = self.position_scores(q, k, bias)  # (B|1, H|1, T, S)
         k, v = self._for_each_head(k), self._for_each_head(v)  # 2 x (B, H, S, K)
         T, S = q.shape[-2], k.shape[-2]
-        scores = attention_scores(q, k, bias, self.scale, self.softcap)  # (B, H, T, S)
+        scores = attention_scores(q, k, added, self.scale, self.softcap)  # (B, H, T, S)
         scores = self.hook_scores(scores)
         allowed = mask.dense(T, S, q.device)
         if self.hook_mask.has_hooks:
@@ -200,6 +225,11 @@ class MultiHeadAttention(nn.Module):
             allowed = self.hook_mask(everything if allowed is None else allowed)
         weights = self.hook_pattern(self.weights(scores, allowed))  # (B, H, T, S)
         return dropout(weights, p).to(v.dtype) @ v
+
+    def position_scores(self, q: Tensor, k: Tensor, bias: PositionBias) -> Tensor | None:
+        """What positions add to the scores (B|1, H|1, T, S): the bias; other kinds override it."""
+        assert not isinstance(bias, RelativeVectors)
+        return bias
 
     def weights(self, scores: Tensor, allowed: Tensor | None) -> Tensor:
         """The weights of scores (B, H, T, S), 0 where not `allowed`; other kinds override it."""

@@ -17,12 +17,18 @@ if TYPE_CHECKING:
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 Projection = Literal["linear", "conv1d"]
+PositionTerms = Literal["both", "content_to_position", "position_to_content"]
 
 MAX_DIMENSION: Final = 2**31
 MAX_LAYERS: Final = 1_000  # letters of `layer_pattern`
 
 ATTENTION: "Registry[type[MultiHeadAttention]]" = Registry(
-    "jumok.attention", "attention", {"softmax": "jumok.nn.attention:MultiHeadAttention"}
+    "jumok.attention",
+    "attention",
+    {
+        "softmax": "jumok.nn.attention:MultiHeadAttention",
+        "disentangled": "jumok.nn.disentangled:DisentangledAttention",
+    },
 )
 
 NORMS: "Registry[Callable[..., nn.Module]]" = Registry(
@@ -46,7 +52,12 @@ class LayerConfig:
     d_model          D, the width of every layer's input and output
     n_heads          H, the number of attention heads
     d_head           K, the width of one head; None: d_model / n_heads
-    attention        name in the registry "jumok.attention"; "softmax": equation (1)
+    attention        "softmax": equation (1); "disentangled": with scores of content and relative
+                     position (DeBERTa); or a name in the registry "jumok.attention"
+    position_terms   of disentangled attention: "both", "content_to_position" (query and position),
+                     "position_to_content" (key and position)
+    share_position_maps  positions become keys and queries by the maps of the tokens (DeBERTa v3)
+    position_norm    normalize the vectors of relative positions (DeBERTa v2 and v3)
     n_kv_heads       heads of keys and values, shared by n_heads / n_kv_heads heads; None: n_heads
     qk_norm          normalize each query and key before the rotation (Qwen3)
     fused_qkv        one matrix product for q, k and v of self-attention; the weights are the same
@@ -68,7 +79,8 @@ class LayerConfig:
     sliding_window   keys that a position of a local layer attends to, itself included
     rope             base and scaling of rotary positions
     local_rope       those of local layers; None: as `rope`
-    relative_attention_num_buckets   relative positions: parameters for each head
+    relative_attention_num_buckets   relative positions: parameters for each head; of disentangled
+                                     attention: vectors
     relative_attention_max_distance  from here on, distances share the last bucket
     dropout          probability on the output of each sublayer (5.4)
     attention_dropout   on the attention weights
@@ -81,6 +93,9 @@ class LayerConfig:
     n_heads: int = 8
     d_head: int | None = None  # None: d_model / n_heads; T5 sets it independently
     attention: str = "softmax"  # name of a `MultiHeadAttention`, or of a class derived from it
+    position_terms: PositionTerms = "both"  # of disentangled attention
+    share_position_maps: bool = False  # of disentangled attention; True in DeBERTa v3
+    position_norm: bool = False  # of disentangled attention; True in DeBERTa v3
     n_kv_heads: int | None = None  # None: n_heads; fewer share keys and values (Llama)
     qk_norm: bool = False  # of each query and key, before the rotation (Qwen3)
     fused_qkv: bool = False  # x [Wq Wk Wv] in one product; same weights, same result
@@ -173,7 +188,18 @@ def _check_attention_and_norm(config: LayerConfig) -> None:
             "first_norm must be true with norm_first = false, whose norms follow the sublayers; "
             "leave it out",
         )
-    if buckets < 4 or distance <= buckets // 2 or max(buckets, distance) > MAX_DIMENSION:
+    disentangled = config.attention == "disentangled"
+    if disentangled and (buckets % 2 or config.n_kv_heads not in (None, config.n_heads)):
+        raise ConfigError(
+            "nn.disentangled",
+            'attention = "disentangled" needs an even relative_attention_num_buckets and no '
+            "n_kv_heads, got {buckets} and {n_kv_heads}; change them",
+            buckets=buckets,
+            n_kv_heads=config.n_kv_heads,
+        )
+    # Half of the buckets for either direction: as many as distances, if each has its own.
+    least = buckets // 2 + (not disentangled)
+    if buckets < 4 or distance < least or max(buckets, distance) > MAX_DIMENSION:
         raise ConfigError(
             "nn.relative_attention_buckets",
             "relative_attention_num_buckets must be at least 4 and "

@@ -14,7 +14,7 @@ from jumok.nn.dropout import Dropout
 from jumok.nn.feedforward import GatedFeedForward, PositionwiseFeedForward
 from jumok.nn.masks import NO_MASK, AttentionMask
 from jumok.nn.norms import make_norm
-from jumok.nn.positions import NO_ROTATION, Rotation
+from jumok.nn.positions import NO_ROTATION, PositionBias, Rotation
 
 
 class ResidualNorm(nn.Module):
@@ -64,23 +64,10 @@ class TransformerLayer(nn.Module):
         super().__init__()
         feed_forward = GatedFeedForward if config.gated else PositionwiseFeedForward
 
-        def attention() -> MultiHeadAttention:
-            return ATTENTION.get(config.attention)(
-                *(config.d_model, config.n_heads),
-                n_kv_heads=config.n_kv_heads,
-                d_head=config.d_head,
-                bias=config.qkv_bias,
-                output_bias=config.attention_output_bias,
-                dropout=config.attention_dropout,
-                scale=config.attention_scale,
-                softcap=config.attention_softcap,
-                head_norm=(config.norm, config.norm_eps) if config.qk_norm else None,
-                fused_qkv=config.fused_qkv,
-            )
-
-        self.self_attention = attention()
+        attention = ATTENTION.get(config.attention).of_layer
+        self.self_attention = attention(config)
         self.self_attention_norm = ResidualNorm(config)
-        self.cross_attention = attention() if cross else None
+        self.cross_attention = attention(config) if cross else None
         self.cross_attention_norm = ResidualNorm(config) if cross else None
         self.feed_forward = feed_forward(
             *(config.d_model, config.d_ff),
@@ -99,7 +86,7 @@ class TransformerLayer(nn.Module):
         memory_mask: AttentionMask = NO_MASK,
         *,
         cache: LayerCache = NO_CACHE,
-        bias: Tensor | None = None,
+        bias: PositionBias = None,
         rotation: Rotation = NO_ROTATION,
     ) -> Tensor:
         """x (B, T, D), memory (B, S, D) if the layer has cross-attention -> (B, T, D).
@@ -121,7 +108,7 @@ class TransformerLayer(nn.Module):
         x: Tensor,
         mask: AttentionMask,
         cache: LayerCache,
-        bias: Tensor | None,
+        bias: PositionBias,
         rotation: Rotation,
     ) -> Tensor:
         """The positions of x (B, T, D) attend to each other and to the cached ones."""

@@ -7,7 +7,7 @@ Shapes: B batch, H heads, T queries, S keys, D model width, K head width.
 """
 
 import math
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -18,6 +18,16 @@ from jumok.registry import Registry
 
 if TYPE_CHECKING:
     from jumok.nn.config import LayerConfig
+
+
+class RelativeVectors(NamedTuple):
+    """One vector for each bucket of distances, and the bucket of each pair of positions."""
+
+    vectors: Tensor  # (N, D)
+    buckets: Tensor  # (T, S) int64
+
+
+PositionBias: TypeAlias = Tensor | RelativeVectors | None  # (B|1, H|1, T, S), or what it is made of
 
 
 class PositionEncoding:

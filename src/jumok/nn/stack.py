@@ -5,9 +5,11 @@ Shapes: B batch, H heads, T positions, S positions including cached ones, D mode
 
 from torch import Tensor, nn
 
+from jumok.errors import ConfigError
 from jumok.nn.attention import MultiHeadAttention
 from jumok.nn.cache import NO_DECODER_CACHE, StackCache
-from jumok.nn.config import LayerConfig
+from jumok.nn.config import ATTENTION, LayerConfig
+from jumok.nn.disentangled import DisentangledAttention, RelativeEmbedding
 from jumok.nn.layer import TransformerLayer
 from jumok.nn.masks import NO_MASK, AttentionMask
 from jumok.nn.norms import OffsetRMSNorm, make_norm
@@ -53,7 +55,15 @@ class TransformerStack(nn.Module):
         encoding, local = POSITIONS.get(positions)(), config.local_rope
         self.rotary = encoding.rotation(d_head, config.rope)
         self.local_rotary = encoding.rotation(d_head, local) if local else self.rotary
-        self.relative = encoding.bias(config, bidirectional=bidirectional)
+        own = ATTENTION.get(config.attention).stack_bias(config)
+        self.relative = encoding.bias(config, bidirectional=bidirectional) or own
+        if own is not None and cross:
+            raise ConfigError(
+                "nn.disentangled_cross_attention",
+                'attention must be "softmax" in a stack with cross-attention, whose keys have no '
+                'positions relative to the queries, got "{attention}"',
+                attention=config.attention,
+            )
 
     def forward(
         self,
@@ -69,7 +79,7 @@ class TransformerStack(nn.Module):
         With a cache, x holds the newest T positions and the mask covers all S.
         """
         T = x.shape[1]
-        bias = None if self.relative is None else self.relative(T, cache.length + T)  # (1, H, T, S)
+        bias = None if self.relative is None else self.relative(T, cache.length + T)  # (1, H, T, S) or vectors
         masks = {"L": mask.within(self.sliding_window)}
         rotations = rotations_of_layers(self.rotary, self.local_rotary, positions)
         caches = cache.layers(len(self.layers))
@@ -88,13 +98,16 @@ class TransformerStack(nn.Module):
         assert isinstance(layer, TransformerLayer)
         attention, norm = layer.self_attention, layer.self_attention_norm
         found = {
-            "attention of an extension": type(attention) is not MultiHeadAttention,
+            "attention of an extension": type(attention)
+            not in (MultiHeadAttention, DisentangledAttention),
+            "disentangled attention": type(attention) is DisentangledAttention,
             "grouped key/value heads": attention.n_kv_heads != attention.n_heads,
             "norms of queries and keys": not isinstance(attention.query_norm, nn.Identity),
             "an attention softcap": attention.softcap is not None,
             "norms after sublayers": not isinstance(norm.sublayer_norm, nn.Identity),
             "positions of an extension": any(
-                each is not None and type(each) not in (RotaryPositions, RelativePositionBias)
+                each is not None
+                and type(each) not in (RotaryPositions, RelativePositionBias, RelativeEmbedding)
                 for each in (self.rotary, self.local_rotary, self.relative)
             ),
             "norms of an extension": any(

@@ -36,6 +36,7 @@ FAMILIES = Registry[Family](
         "electra": "jumok.pretrained.electra:ELECTRA",
         "distilbert": "jumok.pretrained.distilbert:DISTILBERT",
         "modernbert": "jumok.pretrained.modernbert:MODERNBERT",
+        "deberta-v2": "jumok.pretrained.deberta:DEBERTA_V2",
         "gpt2": "jumok.pretrained.gpt2:GPT2",
         "t5": "jumok.pretrained.t5:T5",
         "mt5": "jumok.pretrained.t5:MT5",
