@@ -35,6 +35,20 @@ ENCODERS = {  # what only encoders have
     },
 }
 MODERN = ("modernbert", "rotary")
+DISENTANGLED = ("both", "content_to_position", "position_to_content", "shared")
+
+
+for _name in DISENTANGLED:  # terms of the scores; "shared": both, by the maps of the tokens
+    _shared = _name == "shared"
+    ENCODERS[_name] = {
+        "attention": "disentangled",
+        "position_terms": "both" if _shared else _name,
+        "share_position_maps": _shared,
+        "position_norm": _shared,
+        "relative_attention_num_buckets": 8 if _shared else 24,
+        "relative_attention_max_distance": 24 if _shared else 12,
+        "embedding_norm": True,
+    }
 
 
 def config(kind: str, positions: str, **more: object) -> TransformerConfig:

@@ -34,7 +34,7 @@ from jumok.nn.hooks import shared_copy
 from jumok.text.character_ngrams import WINDOWS
 from jumok.torch_ops import openmp_setter
 from tests.errors import raises
-from tests.inference.encoders import CONFIGS, MODERN, batch, config, error, seeded, without_gaps
+from tests.inference.encoders import CONFIGS, DISENTANGLED, MODERN, batch, config, error, seeded, without_gaps
 
 # float32: another order of summation, and the kernel's exp. bfloat16 rounds to 8 bits (4e-3) about
 # twenty times in two layers; int8 rounds to half of 1/127 of the largest element of a row.
@@ -70,6 +70,18 @@ def test_windows_and_two_rotations(precision: str, padding_only: bool) -> None:
     assert error(fast(ids, mask), model(ids, mask)) < TOLERANCES[precision]
     hidden, reference = (each.hidden_states(ids, mask)[mask] for each in (fast, model))
     assert error(hidden, reference) < TOLERANCES[precision]
+
+
+@pytest.mark.parametrize("precision", TOLERANCES)
+@pytest.mark.parametrize("kind", DISENTANGLED)
+@torch.no_grad()
+def test_disentangled_attention(kind: str, precision: str) -> None:
+    model = seeded(Encoder, config(kind, "none"))
+    ids, mask = batch()
+    for padding_only in (False, True):
+        fast = optimize(model, precision, padding_only=padding_only)
+        reference = model(ids, mask)[mask]
+        assert error(fast(ids, mask)[mask], reference) < TOLERANCES[precision]
 
 
 @needs_the_kernel

@@ -1,5 +1,7 @@
 """EncoderSession: from ids to outputs, against the PyTorch models of the same weights."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
@@ -18,7 +20,7 @@ from jumok.nn import sinusoids
 from jumok.nn.positions import POSITIONS, RelativePositionBias
 from jumok.text.ragged import Ragged
 from tests.errors import raises
-from tests.inference.encoders import CONFIGS, MODERN, config, error, seeded
+from tests.inference.encoders import CONFIGS, DISENTANGLED, MODERN, config, error, seeded
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
@@ -50,7 +52,7 @@ def torch_inputs(of: Ragged, types: np.ndarray, row: int) -> dict[str, torch.Ten
     }
 
 
-@pytest.mark.parametrize(("kind", "positions"), [*CONFIGS, MODERN])
+@pytest.mark.parametrize(("kind", "positions"), [*CONFIGS, MODERN, *product(DISENTANGLED, ["none", "learned"])])
 @torch.inference_mode()
 def test_hidden_states_are_those_of_the_model(kind: str, positions: str) -> None:
     plan = config(kind, positions, **(MORE if positions == "learned" else {"max_length": 40}))

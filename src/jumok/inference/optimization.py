@@ -45,6 +45,7 @@ from jumok.nn import (
     TransformerLayer,
     TransformerStack,
 )
+from jumok.nn.disentangled import DisentangledAttention, RelativeEmbedding
 from jumok.nn.hooks import shared_copy
 
 _ROW_HEADS = (TextClassifier, PairClassifier, TokenClassifier, CharacterClassifier)
@@ -188,11 +189,12 @@ def unsupported_reason(model: nn.Module) -> Message | None:
 
 _COMPUTED = (  # of what the layers may have beyond those of the paper and of BERT
     *("local layers", "a rope base or scaling"),
-    *("norms without a bias", "a first layer without a norm"),
+    *("norms without a bias", "a first layer without a norm", "disentangled attention"),
 )
 
 _SUPPORTED = (
     *(TransformerStack, TransformerLayer, ResidualNorm, MultiHeadAttention),
+    *(DisentangledAttention, RelativeEmbedding),
     *(PositionwiseFeedForward, GatedFeedForward, PointwiseConv, RelativePositionBias),
     *(Dropout, HookPoint, nn.ModuleList, nn.Identity, nn.Linear, nn.Embedding, RotaryPositions),
     *(nn.LayerNorm, nn.RMSNorm, nn.ReLU, nn.GELU, nn.SiLU),

@@ -23,7 +23,7 @@ from jumok.native.packed_weights import WeightPrecision
 from jumok.nn import NO_MASK, AttentionMask, TransformerLayer
 from jumok.nn.attention_kernels import fused_attention
 from jumok.nn.feedforward import GatedFeedForward
-from jumok.nn.positions import Rotation
+from jumok.nn.positions import PositionBias, Rotation
 from jumok.nn.stack import TransformerStack, rotations_of_layers
 from jumok.torch_ops import one_torch_thread
 
@@ -185,7 +185,7 @@ class TorchBackend(nn.Module):
     def forward(self, x: Tensor, layout: PaddingLayout, positions: Tensor) -> Tensor:
         """x (n, D) in a layout, positions (b, w) -> (n, D), in the dtype of x."""
         w = layout.width
-        bias = None if self.relative is None else self.relative(w, w)  # (1, H, w, w)
+        bias = None if self.relative is None else self.relative(w, w)  # (1, H, w, w) or vectors
         rotations = rotations_of_layers(self.rotary, self.local_rotary, positions)
         local = replace(layout, mask=layout.mask.within(self.sliding_window))
         hidden = x.to(self.dtype)
@@ -203,6 +203,7 @@ class FusedQKVLayer(nn.Module):
         super().__init__()
         attention, feed_forward = layer.self_attention, layer.feed_forward
         self.n_heads, self.scale = attention.n_heads, attention.scale
+        self.position_scores = attention.position_scores  # with maps in float32
         qkv = [attention.query, attention.key, attention.value]
         self.query_key_value = make_linear(concat_linears(qkv), None)
         self.output = make_linear(attention.output, None)
@@ -218,7 +219,7 @@ class FusedQKVLayer(nn.Module):
         self.feed_forward_norm = _cast_norm(layer.feed_forward_norm.norm, dtype)
 
     def forward(
-        self, x: Tensor, layout: PaddingLayout, bias: Tensor | None, rotation: Rotation
+        self, x: Tensor, layout: PaddingLayout, bias: PositionBias, rotation: Rotation
     ) -> Tensor:
         """x (n, D), bias (1, H, w, w) -> (n, D)."""
         if self.norm_first:
@@ -228,15 +229,15 @@ class FusedQKVLayer(nn.Module):
         return self.feed_forward_norm(self.feed_forward(x).add_(x))  # type: ignore[no-any-return]
 
     def attention(
-        self, x: Tensor, layout: PaddingLayout, bias: Tensor | None, rotation: Rotation
+        self, x: Tensor, layout: PaddingLayout, bias: PositionBias, rotation: Rotation
     ) -> Tensor:
         """Self-attention within each text: (n, D) -> (n, D)."""
         qkv = layout.pad(self.query_key_value(x))  # (b, w, 3*H*K)
         qkv = qkv.view(layout.n_rows, layout.width, 3, self.n_heads, -1)  # (b, w, 3, H, K)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)  # 3 x (b, H, w, K)
-        y = fused_attention(
-            rotation(q), rotation(k), v, layout.mask, bias, self.scale, 0.0
-        )  # (b, H, w, K)
+        q, k = rotation(q), rotation(k)
+        added = self.position_scores(q, k, bias)  # (b|1, H|1, w, w)
+        y = fused_attention(q, k, v, layout.mask, added, self.scale, 0.0)  # (b, H, w, K)
         return self.output(layout.unpad(y.transpose(1, 2).flatten(2)))  # type: ignore[no-any-return]
 
     def feed_forward(self, x: Tensor) -> Tensor:

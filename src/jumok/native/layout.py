@@ -83,7 +83,11 @@ def decoder_layers(config: TransformerConfig) -> int:
 
 def _dims(config: TransformerConfig, **parts: int) -> ModelDims:
     d_head = config.d_head or config.d_model // config.n_heads
-    scale = d_head**-0.5 if config.attention_scale is None else config.attention_scale
+    terms = 1  # of a score
+    if config.attention == "disentangled":
+        terms = 3 if config.position_terms == "both" else 2
+    own = (terms * d_head) ** -0.5
+    scale = own if config.attention_scale is None else config.attention_scale
     return ModelDims(
         d_model=config.d_model,
         n_heads=config.n_heads,
@@ -113,7 +117,7 @@ def unsupported_encoder(config: TransformerConfig) -> Message | None:
     the kernel does not compute encoders with norms of queries and keys
     """
     found = {
-        "attention of an extension": config.attention != "softmax",
+        "attention of an extension": config.attention not in ("softmax", "disentangled"),
         "grouped key/value heads": config.n_kv_heads not in (None, config.n_heads),
         "norms of queries and keys": config.qk_norm,
         "an attention softcap": config.attention_softcap is not None,
@@ -150,6 +154,7 @@ def unsupported_generator(config: TransformerConfig, kind: GeneratorKind) -> Mes
             return reason
     found = {
         "local layers": "L" in config.layer_pattern and kind == "encoder_decoder",
+        "disentangled attention": config.attention == "disentangled",
         "scaling before the output": config.scale_output and kind == "encoder_decoder",
         "a softcap": (config.output_softcap, config.attention_softcap) != (None, None),
         "attention of an extension": config.attention != "softmax",
@@ -267,10 +272,37 @@ def position_tables(
                 bidirectional=side == "encoder",
             ),
         )
+    if config.attention == "disentangled":
+        yield from _relative_vectors(config, arrays, side)
     if side == "encoder":
         yield from encoder_windows(config.layer_kinds(config.n_layers), config.sliding_window)
     if f"{prefix}embedding.segments.weight" in arrays:
         yield f"{side}.segments", to_float32(arrays[f"{prefix}embedding.segments.weight"])
+
+
+def _relative_vectors(
+    config: TransformerConfig, arrays: Arrays, side: str
+) -> Iterator[tuple[str, Floats]]:
+    """The buckets of distances, and the keys and queries of relative positions of each layer."""
+    stack, heads = f"{side}.stack.", config.n_heads
+    vectors = to_float32(arrays[f"{stack}relative.table.weight"])  # (N, D)
+    norm = dict(norm_vectors("norm", arrays, f"{stack}relative.norm"))
+    if norm:
+        vectors = apply_norm(norm, vectors, config.norm_eps, rms=config.norm == "rms")
+    n, distance = table_positions(config.max_length), config.relative_attention_max_distance
+    yield f"{side}.buckets", distance_buckets(n, len(vectors), distance)
+    terms = {"position_key": "key", "position_query": "query"}
+    unused = {"content_to_position": "position_query", "position_to_content": "position_key"}
+    terms.pop(unused.get(config.position_terms, ""), None)
+    for index in range(config.n_layers):
+        for name, shared in terms.items():
+            attention = f"{stack}layers.{index}.self_attention."
+            module = attention + (shared if config.share_position_maps else name)
+            found = vectors @ to_float32(arrays[f"{module}.weight"]).T  # (N, A)
+            if f"{module}.bias" in arrays:
+                found = found + to_float32(arrays[f"{module}.bias"])
+            by_head = found.reshape(len(found), heads, -1).swapaxes(0, 1)  # (H, N, K)
+            yield f"{side}.{index}.{name}", np.ascontiguousarray(by_head)
 
 
 def generator_tables(
@@ -378,6 +410,32 @@ def relative_table(
     return np.ascontiguousarray(bias[bucket].T)
 
 
+def distance_buckets(length: int, n_buckets: int, max_distance: int) -> Floats:
+    """`RelativeEmbedding.bucket` of every distance from 1 - P to P - 1, query minus key: (2 P - 1).
+
+    >>> distance_buckets(4, 8, 16)
+    array([1., 2., 3., 4., 5., 6., 7.], dtype=float32)
+    """
+    half = n_buckets // 2
+    distance = np.arange(1 - length, length)
+    if half < max_distance:
+        n_single = half // 2
+        far = np.maximum(np.abs(distance), n_single).astype(np.float32) / np.float32(n_single)
+        longest = np.float32(math.log(np.float32((max_distance - 1) / n_single)))
+        ratio = np.log(far.astype(np.float64)).astype(np.float32) / longest
+        shared = n_single + np.ceil(ratio * np.float32(n_single - 1)).astype(np.int64)
+        distance = np.where(np.abs(distance) <= n_single, distance, shared * np.sign(distance))
+    return np.clip(distance + half, 0, n_buckets - 1).astype(np.float32)
+
+
+def apply_norm(norm: Mapping[str, Floats], x: Floats, eps: float, *, rms: bool) -> Floats:
+    """LayerNorm or RMSNorm of each row x (n, D), with "norm.weight" and perhaps "norm.bias"."""
+    centered = x if rms else x - x.mean(-1, keepdims=True)
+    variance = np.square(centered).mean(-1, keepdims=True)
+    y: Floats = centered / np.sqrt(variance + np.float32(eps)) * norm["norm.weight"]
+    return y + norm["norm.bias"] if "norm.bias" in norm else y
+
+
 Shapes = dict[str, tuple[int, ...]]
 
 
@@ -432,6 +490,10 @@ def _side_shapes(
     if config.positions == "relative":
         buckets = config.relative_attention_num_buckets
         shapes[stack + "relative.bias.weight"] = (buckets, config.n_heads)
+    if config.attention == "disentangled":
+        shapes[stack + "relative.table.weight"] = (config.relative_attention_num_buckets, D)
+        if config.position_norm:
+            norm(stack + "relative.norm", D)
     if config.n_segments:
         shapes[embedding + "segments.weight"] = (config.n_segments, E)
     if config.embedding_norm:
@@ -446,6 +508,13 @@ def _side_shapes(
             for name in ("key", "value"):
                 linear(f"{layer}{attention}.{name}", A_kv, D, config.qkv_bias)
             linear(f"{layer}{attention}.output", D, A, config.attention_output_bias)
+            if config.attention == "disentangled" and not config.share_position_maps:
+                for name, without in (
+                    ("position_key", "position_to_content"),
+                    ("position_query", "content_to_position"),
+                ):
+                    if config.position_terms != without:
+                        linear(f"{layer}{attention}.{name}", A, D, config.qkv_bias)
             if config.qk_norm:
                 norm(f"{layer}{attention}.query_norm", K)
                 norm(f"{layer}{attention}.key_norm", K)

@@ -21,6 +21,7 @@ from jumok.models.config import TransformerConfig
 from jumok.native.layout import (
     Arrays,
     Floats,
+    apply_norm,
     layer_linears,
     layer_norms,
     norm_vectors,
@@ -242,7 +243,8 @@ class EncoderSession:
         if head.pooler:
             x = self._apply(head.pooler, x, x.shape[1], head.activation)
         if head.norm:
-            x = self._norm(x)
+            dims = self.weights.dims
+            x = apply_norm(self._head_norm, x, dims.norm_eps, rms=bool(dims.rms))
         if head.output:
             x = self._apply(head.output, x, self._n_outputs, "none")
         if compares:
@@ -260,15 +262,6 @@ class EncoderSession:
         )
         self._check(status, len(x), len(x))
         return y
-
-    def _norm(self, x: Floats) -> Floats:
-        """The norm of each row (N, D): LayerNorm or RMSNorm, as in the layers."""
-        dims = self.weights.dims
-        centered = x if dims.rms else x - x.mean(-1, keepdims=True)
-        variance = np.square(centered).mean(-1, keepdims=True)
-        y = centered / np.sqrt(variance + np.float32(dims.norm_eps)) * self._head_norm["norm.weight"]
-        bias = self._head_norm.get("norm.bias")
-        return y if bias is None else y + bias
 
     def _normalize(self, x: Floats) -> None:
         self.weights.library.jumok_normalize(x.ctypes.data, *x.shape)

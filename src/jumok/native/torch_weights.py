@@ -7,7 +7,14 @@ import torch
 from torch import Tensor, nn
 
 from jumok.models.embedding import InputEmbedding
-from jumok.native.layout import ACTIVATIONS, Array, Floats, encoder_windows, rotary_tables
+from jumok.native.layout import (
+    ACTIVATIONS,
+    Array,
+    Floats,
+    distance_buckets,
+    encoder_windows,
+    rotary_tables,
+)
 from jumok.nn import (
     LearnedPositions,
     RelativePositionBias,
@@ -17,6 +24,7 @@ from jumok.nn import (
     TokenEmbedding,
     TransformerLayer,
 )
+from jumok.nn.disentangled import DisentangledAttention, RelativeEmbedding
 from jumok.nn.feedforward import GatedFeedForward
 from jumok.nn.norms import OffsetRMSNorm
 from jumok.nn.rope import DEFAULT_ROPE
@@ -126,8 +134,28 @@ def rotation_tables(
         yield f"{side}.{prefix}sine", sine
     if side == "encoder":
         yield from encoder_windows(stack.kinds, stack.sliding_window)
+    if isinstance(stack.relative, RelativeEmbedding):
+        yield from _relative_vectors(side, stack, stack.relative, max_length)
     if isinstance(stack.relative, RelativePositionBias):
         yield f"{side}.relative", _relative(stack.relative, max_length)
+
+
+def _relative_vectors(
+    side: str, stack: TransformerStack, relative: RelativeEmbedding, max_length: int
+) -> Iterator[tuple[str, Floats]]:
+    """The buckets of distances, and the keys and queries of relative positions of each layer."""
+    buckets, distance = relative.n_buckets, relative.max_distance
+    yield f"{side}.buckets", distance_buckets(max_length, buckets, distance)
+    vectors = relative(1, 1).vectors
+    for index, layer in enumerate(layers_of(stack)):
+        attention = layer.self_attention
+        assert isinstance(attention, DisentangledAttention)
+        for name, found in (
+            ("position_key", attention.position_keys(vectors)),
+            ("position_query", attention.position_queries(vectors)),
+        ):
+            if found is not None:
+                yield f"{side}.{index}.{name}", as_array(found.float().contiguous())
 
 
 def _relative(bias: RelativePositionBias, max_length: int) -> Floats:

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "forward_pass.h"
+#include "position_scores.h"
 
 namespace jumok {
 
@@ -53,41 +54,26 @@ class HeadAttention {
  private:
   static constexpr int GROUP = Format::GROUP;
   using Element = typename Format::Input;
-  static_assert(std::is_same_v<Element, typename Format::Weight> && Format::STEPS == 1);
 
   void pack(const HeadView& head) {
-    const int d_head = head.d_head;
+    const int d_head = head.d_head, row_stride = round_up(d_head, GROUP);
     scores_stride_ = round_up(head.S, LANES);
-    row_stride_ = round_up(d_head, GROUP);
-    grow(keys_, static_cast<size_t>(scores_stride_) * row_stride_);
+    keys_.pack(head.k, head.stride, head.S, d_head);
     grow(values_, static_cast<size_t>(scores_stride_) * d_head);
-    grow(rows_, static_cast<size_t>(TILE_ROWS) * row_stride_);
+    grow(rows_, static_cast<size_t>(GROUP) * row_stride);
     grow(weights_, static_cast<size_t>(TILE_ROWS) * scores_stride_);
     grow(scores_, static_cast<size_t>(TILE_ROWS) * scores_stride_);
-    for (int s = 0; s < head.S; ++s) {
-      pack_row(head.k + s * head.stride, d_head, rows_.data());
-      Element* to = keys_.data() + static_cast<size_t>(s / LANES * LANES) * row_stride_ +
-                    s % LANES * GROUP;
-      for (int i = 0; i < row_stride_; i += GROUP)
-        std::memcpy(to + i * LANES, rows_.data() + i, GROUP * sizeof(Element));
-    }
     for (int s = 0; s < head.S; s += GROUP) {
       for (int g = 0; g < GROUP; ++g) {
-        Element* row = rows_.data() + g * row_stride_;
+        Element* row = rows_.data() + g * row_stride;
         if (s + g < head.S)
-          pack_row(head.v + (s + g) * head.stride, d_head, row);
+          RowProducts<Format>::pack_row(head.v + (s + g) * head.stride, d_head, row);
         else
           std::fill(row, row + d_head, Element{});
       }
-      interleave(rows_.data(), rows_.data() + (GROUP - 1) * row_stride_, d_head,
+      interleave(rows_.data(), rows_.data() + (GROUP - 1) * row_stride, d_head,
                  values_.data() + static_cast<size_t>(s) * d_head);
     }
-  }
-
-  // Packs n elements, padded with zeros to whole groups.
-  static void pack_row(const float* x, int n, Element* to) {
-    Format::pack_row(x, n, to);
-    for (int i = n; i % GROUP; ++i) to[i] = 0;
   }
 
   // n groups, each of an element of `first` and, if GROUP is 2, of `second`.
@@ -100,33 +86,6 @@ class HeadAttention {
         const uint32_t pair = first[i] | static_cast<uint32_t>(second[i]) << 16;
         std::memcpy(to + 2 * i, &pair, sizeof pair);
       }
-  }
-
-  template <class T>
-  static void grow(std::vector<T>& buffer, size_t size) {
-    if (buffer.size() < size) buffer.resize(size);
-  }
-
-  // scores = scale * ROWS queries times VECTORS * LANES keys, starting at `key`.
-  template <int ROWS, int VECTORS>
-  void multiply_keys(int key, float scale) {
-    const size_t block = static_cast<size_t>(LANES) * row_stride_;
-    const Element* keys = keys_.data() + static_cast<size_t>(key) * row_stride_;
-    typename Format::Sum sums[ROWS][VECTORS] = {};
-    for (int i = 0; i < row_stride_; i += GROUP) {
-      decltype(Format::weights(keys, 0)) loaded[VECTORS];
-      for (int v = 0; v < VECTORS; ++v)
-        loaded[v] = Format::weights(keys + v * block + static_cast<size_t>(i) * LANES, 0);
-      for (int r = 0; r < ROWS; ++r) {
-        const auto query = Format::inputs(rows_.data() + r * row_stride_ + i, 0);
-        for (int v = 0; v < VECTORS; ++v)
-          sums[r][v] = Format::multiply_add(sums[r][v], query, loaded[v]);
-      }
-    }
-    for (int r = 0; r < ROWS; ++r)
-      for (int v = 0; v < VECTORS; ++v)
-        store(scores_.data() + static_cast<size_t>(r) * scores_stride_ + key + v * LANES,
-              sums[r][v] * scale);
   }
 
   // Keys `first` to `last` - 1, those of one or several queries.
@@ -165,14 +124,10 @@ class HeadAttention {
   template <int ROWS, class Bias>
   void attend(const HeadView& head, int row, const Bias& bias) {
     constexpr int TILE = TILE_VECTORS * LANES;
-    for (int r = 0; r < ROWS; ++r)
-      pack_row(head.q + (row + r) * head.stride, head.d_head, rows_.data() + r * row_stride_);
     // Whole vectors from the first key of the first query to the last key of the last one.
     const Keys keys{keys_of(head, row).first / LANES * LANES, keys_of(head, row + ROWS - 1).last};
-    int key = keys.first;
-    for (; key + TILE <= round_up(keys.last, LANES); key += TILE)
-      multiply_keys<ROWS, TILE_VECTORS>(key, head.scale);
-    for (; key < keys.last; key += LANES) multiply_keys<ROWS, 1>(key, head.scale);
+    keys_.template multiply<ROWS>(head.q + row * head.stride, head.stride, keys.first, keys.last,
+                                  head.scale, scores_.data(), scores_stride_);
     float factors[ROWS];
     for (int r = 0; r < ROWS; ++r) {
       float* x = scores_.data() + static_cast<size_t>(r) * scores_stride_;
@@ -182,8 +137,9 @@ class HeadAttention {
       factors[r] = 1 / exp_minus_max(x + own.first, n, max_of(x + own.first, n));
       std::fill(x + keys.first, x + own.first, 0.0f);
       std::fill(x + own.last, x + keys.last, 0.0f);
-      pack_row(x + keys.first, keys.last - keys.first,
-               weights_.data() + static_cast<size_t>(r) * scores_stride_ + keys.first);
+      RowProducts<Format>::pack_row(
+          x + keys.first, keys.last - keys.first,
+          weights_.data() + static_cast<size_t>(r) * scores_stride_ + keys.first);
     }
     int i = 0;
     for (; i + TILE <= head.d_head; i += TILE)
@@ -210,10 +166,10 @@ class HeadAttention {
     return values_[(static_cast<size_t>(s / GROUP) * head.d_head + i) * GROUP + s % GROUP];
   }
 
-  int row_stride_ = 0, scores_stride_ = 0;  // d_head and S, rounded up to GROUP and LANES
-  std::vector<Element> keys_;     // (scores_stride / LANES, row_stride / GROUP, LANES, GROUP)
+  int scores_stride_ = 0;         // S, rounded up to LANES
+  RowProducts<Format> keys_;
   std::vector<Element> values_;   // (scores_stride / GROUP, d_head, GROUP)
-  std::vector<Element> rows_;     // (TILE_ROWS, row_stride)
+  std::vector<Element> rows_;     // (GROUP, d_head), rounded up
   std::vector<Element> weights_;  // (TILE_ROWS, scores_stride)
   std::vector<float> scores_;     // (TILE_ROWS, scores_stride)
 };
@@ -251,6 +207,17 @@ void encode_batch(const Transformer<Format>& model, Workspace<Format>& workspace
                           workspace.attention_output.data() + static_cast<size_t>(begin) * A +
                               head_index * dims.d_head,
                           static_cast<size_t>(A)};
+      if (layer.position_key.size() || layer.position_query.size()) {
+        thread_local PositionScores<AttentionFormat<Format>> scores_of_positions;
+        const RelativeHead relative{layer.relative_head(layer.position_key, head_index, dims),
+                                    layer.relative_head(layer.position_query, head_index, dims),
+                                    stack.buckets.data() + dims.max_length - 1};
+        scores_of_positions.prepare(relative, head.q, head.k, head.stride, positions + begin, S,
+                                    dims.d_head, dims.attention_scale);
+        return attend(head, [&](int query, float* scores) {
+          scores_of_positions.add(query, scores);
+        });
+      }
       if (!stack.relative.size()) return attend(head, [](int, float*) {});
       const float* bias_at_zero = stack.relative.data() + dims.max_length - 1 +
                                   static_cast<size_t>(head_index) * (2 * dims.max_length - 1);

@@ -84,6 +84,14 @@ struct Layer {
   Rotary rotary = Rotary::shared;
   Array<float> encoder_window;  // (1), the same in an encoder, where it counts to both sides
 
+  // (heads, buckets, d_head), keys and queries of relative positions in DeBERTa; may be empty
+  Array<float> position_key, position_query;
+
+  // Those of one head, or null.
+  const float* relative_head(const Array<float>& vectors, int head, const ModelDims& dims) const {
+    return vectors.size() ? vectors.data() + vectors.size() / dims.n_heads * head : nullptr;
+  }
+
   bool is_local() const { return rotary == Rotary::local || encoder_window.size(); }
 };
 
@@ -97,6 +105,8 @@ struct Stack {
   Array<float> local_cosine, local_sine;  // the same for local layers; may be empty
   // (heads, 2 max_length - 1), indexed by key - query + max_length - 1; may be empty
   Array<float> relative;
+  // (2 max_length - 1), the bucket of query - key + max_length - 1 in DeBERTa; may be empty
+  Array<float> buckets;
 };
 
 template <class Format>
@@ -148,6 +158,7 @@ struct Transformer {
     vectors[side + ".local_cosine"] = &stack.local_cosine;
     vectors[side + ".local_sine"] = &stack.local_sine;
     vectors[side + ".relative"] = &stack.relative;
+    vectors[side + ".buckets"] = &stack.buckets;
     register_names(side + ".embedding_norm", stack.embedding_norm);
     register_names(side + ".norm", stack.norm);
     for (size_t i = 0; i < stack.layers.size(); ++i) {
@@ -169,6 +180,8 @@ struct Transformer {
       register_names(prefix + "query_norm", layer.query_norm);
       register_names(prefix + "key_norm", layer.key_norm);
       vectors[prefix + "window"] = &layer.encoder_window;
+      vectors[prefix + "position_key"] = &layer.position_key;
+      vectors[prefix + "position_query"] = &layer.position_query;
     }
   }
 
