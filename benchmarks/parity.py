@@ -11,8 +11,8 @@ checkpoint, under its names. written: the same answers of all, first greedy, the
 of which the two best; each also without two tokens in the same order twice (language models: beams
 alone), where beams are ranked by sum. A tie is a difference with less than 1e-5 between the two.
 
-Then N random configurations (default 200) of each family of tests/pretrained/random_llama.py:
-the largest difference of outputs and of gradients, and how many are above 5e-6 and 1e-5; how far
+Then N random configurations (default 200) of each family of tests/pretrained/random_llama.py and
+random_encoders.py, which generate no text: the largest difference of outputs and of gradients, and how many are above 5e-6 and 1e-5; how far
 jumok and transformers in float32 are from the same weights in float64, each as maximum and median;
 the largest difference in float64; the written texts. With a window of one position transformers
 writes without its cache, which keeps no position then.
@@ -47,10 +47,17 @@ from tests.pretrained.generation_parity import (
     compare_generation,
     search_cases,
 )
-from tests.pretrained.hf_variants import VARIANTS
+from tests.pretrained.hf_variants import VARIANTS, Variant
 from tests.pretrained.model_pairs import difference, gradient_difference, make_pair
-from tests.pretrained.random_llama import FAMILIES, random_llama
+from tests.pretrained.random_encoders import FAMILIES as ENCODERS
+from tests.pretrained.random_encoders import random_encoder
+from tests.pretrained.random_llama import FAMILIES as DECODERS
+from tests.pretrained.random_llama import random_llama
 
+RANDOM: dict[str, Callable[[str, int], Variant]] = {
+    **dict.fromkeys(DECODERS, random_llama),
+    **dict.fromkeys(ENCODERS, random_encoder),
+}
 RESULTS = Path(__file__).parent / "results" / "parity.txt"
 HEADING = (
     f"{'variant':<24} {'architecture':<34} {'fp32':>8} {'float64':>8} {'gradients':>9} written"
@@ -110,7 +117,7 @@ def main() -> None:
     print("\n".join(end))
     end += ["", FAMILY_HEADING]
     print("\n" + FAMILY_HEADING)
-    for family in FAMILIES:
+    for family in RANDOM:
         if only and not any(word in family for word in only):
             continue
         end += family_lines(
@@ -171,7 +178,7 @@ def _compare_variant(kept: Kept, name: str) -> VariantComparison:
 
 
 def _compare_random(kept: Kept, family: str, seed: int) -> FamilyComparison:
-    variant = random_llama(family, seed)
+    variant = RANDOM[family](family, seed)
     found = kept.get(variant.name, lambda: asdict(compare_variant(variant)))
     errors = {name: RoundingErrors(**found[name]) for name in ("outputs", "gradients")}
     return FamilyComparison(**{**found, **errors})

@@ -228,6 +228,43 @@ def other_encoder(folder: Path, family: str, head: str = "ForMaskedLM") -> Any:
     return _saved(folder, family, head, settings | more)
 
 
+def modernbert(
+    folder: Path, head: str = "ForMaskedLM", labels: Sequence[str] = (), **settings: Any
+) -> Any:
+    """A.X-Encoder and Ettin: byte-level BPE in a tokenizer.json, [CLS] A [SEP]."""
+    from tokenizers import processors
+
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    tokenizer = _trained_byte_level(special)
+    ends = [(name, tokenizer.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=ends
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    names = {f"{piece.strip('[]').lower()}_token": piece for piece in special}
+    inputs = {"model_input_names": ["input_ids", "attention_mask"]}
+    names |= {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 38}
+    _write(folder, "tokenizer_config.json", names | inputs)
+    ids = {"pad_token_id": 0, "cls_token_id": 2, "bos_token_id": 2, "sep_token_id": 3}
+    measures = {"vocab_size": tokenizer.get_vocab_size(), "hidden_size": 24, "eos_token_id": 3}
+    measures |= {"num_hidden_layers": 4, "num_attention_heads": 3, "intermediate_size": 40}
+    measures |= {"max_position_embeddings": 40, "local_attention": 8}
+    return _saved(folder, "ModernBert", head, measures | ids | settings, labels)
+
+
+def deberta(
+    folder: Path, head: str = "ForMaskedLM", labels: Sequence[str] = (), **settings: Any
+) -> Any:
+    """kf-deberta: disentangled attention with BERT's pieces."""
+    size = _wordpiece(folder)
+    measures = DIMENSIONS | {"vocab_size": size, "tokenizer_class": "BertTokenizer"}
+    measures |= {"relative_attention": True, "position_buckets": 8, "share_att_key": True}
+    measures |= {"pos_att_type": ["p2c", "c2p"], "norm_rel_ebd": "layer_norm"}
+    measures |= {"position_biased_input": False, "type_vocab_size": 0, "pad_token_id": 0}
+    return _saved(folder, "DebertaV2", head, measures | settings, labels)
+
+
 def distilbert(folder: Path) -> Any:
     """distilbert-base."""
     size = _wordpiece(folder)

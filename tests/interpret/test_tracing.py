@@ -38,6 +38,11 @@ FOREIGN = {
     ),
     "bert backbone": lambda folder: hf_folders.bert(folder, "Model"),
     "roberta": hf_folders.roberta,
+    "modernbert": hf_folders.modernbert,
+    "deberta": hf_folders.deberta,
+    "deberta tokens": lambda folder: hf_folders.deberta(
+        folder, "ForTokenClassification", ("O", "B-LOC", "I-LOC"), share_att_key=False
+    ),
     "gpt2": hf_folders.gpt2,
     "t5": hf_folders.t5,
     "bart": hf_folders.bart,
@@ -107,7 +112,7 @@ def _check_equations(made: Trace, block: str, layer: int, number: int) -> None:
     described = made.info.block(block)
     k, v = (np.repeat(x, described.heads // described.key_heads, axis=0) for x in (k, v))
     again = q @ k.swapaxes(-1, -2) * np.float32(made.info.block(block).scale)
-    bias = made.bias(block, layer)
+    bias = made.bias(block, layer, number)
     again = again if bias is None else again + bias
     assert np.abs(again - scores).max() < 1e-5 * max(1, np.abs(scores).max())
     mixed = made.tensor(f"{block}.{layer}.mixed")[number]

@@ -26,6 +26,7 @@ from jumok.interpret.schema import (
 )
 from jumok.models import Decoder, Encoder, TransformerConfig
 from jumok.models.backbones import backbones
+from jumok.nn.disentangled import DisentangledAttention, RelativeEmbedding
 from jumok.nn.attention import MultiHeadAttention
 from jumok.nn.embedding import TokenEmbedding
 from jumok.nn.hooks import HookPoint
@@ -117,6 +118,7 @@ def model_info(model: nn.Module, config: TransformerConfig, family: str) -> Mode
         sublayer_norm=config.sublayer_norm,
         layer_kinds=max((part.stack.kinds for part in found.values()), key=len),
         sliding_window=config.sliding_window,
+        first_norm=config.first_norm,
     )
 
 
@@ -304,13 +306,13 @@ def _hook(side: Side, backbone: Encoder | Decoder, recorded: Recorded) -> Iterat
         for name, module in _steps(layer):
             yield _after(module, keep(f"{side}.steps.{i}.{name}"))
         for name, residual in _residual_norms(layer):
-            if residual.norm_first:
+            if residual.norm_first and not isinstance(residual.norm, nn.Identity):
                 yield _after(residual.norm, keep(f"{side}.steps.{i}.{name}_input"))
             if not isinstance(residual.sublayer_norm, nn.Identity):
                 yield _after(residual.sublayer_norm, keep(f"{side}.steps.{i}.{name}_normed"))
         yield _before(layer.feed_forward.down, keep(f"{side}.steps.{i}.hidden"))
     yield _after(backbone.stack.norm, keep(f"{side}.hidden.{len(layers)}"))
-    if backbone.stack.relative is not None:
+    if not isinstance(backbone.stack.relative, RelativeEmbedding | None):
 
         def keep_bias(bias: Tensor) -> None:
             for i in range(len(layers)):
@@ -370,6 +372,8 @@ def _hook_attention(
         (attention.hook_pattern, keep("weights")),
         (attention.hook_mask, keep_mask),
     ]
+    if isinstance(attention, DisentangledAttention):
+        points.append((attention.hook_position_scores, keep("bias")))
     for point, store in points:
         yield _after(point, store)
     yield _before(attention.output, keep_mixed)

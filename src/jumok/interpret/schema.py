@@ -65,12 +65,14 @@ def check_index(what: str, number: int, count: int) -> None:
 def positions_and_norm(positions: str, norm: str) -> tuple[Positions, Norm]:
     """The names in a header; "unknown" for those of extensions.
 
+    A norm without a bias is of the same kind: the trace holds its weight alone.
+
     >>> positions_and_norm("rotary", "my_norm")
     ('rotary', 'unknown')
     """
     return (
         cast(Positions, positions if positions in get_args(Positions) else "unknown"),
-        cast(Norm, norm if norm in get_args(Norm) else "unknown"),
+        cast(Norm, "layer" if norm == "layer_without_bias" else norm if norm in get_args(Norm) else "unknown"),
     )
 
 
@@ -104,6 +106,7 @@ class ModelInfo:
     sublayer_norm: bool | None = None  # whether outputs of sublayers are; None: not known
     layer_kinds: str | None = None  # of each layer: G, L (local: a window), N (no rotation)
     sliding_window: int | None = None  # of the layers of kind L
+    first_norm: bool | None = None  # whether a pre-norm stack begins with a norm; None: not known
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -144,7 +144,7 @@ class Trace:
         scores = (q @ k.swapaxes(-1, -2)) * np.float32(described.scale)
         if described.softcap is not None:
             scores = described.softcap * np.tanh(scores / described.softcap)
-        bias = self.bias(block, layer)
+        bias = self.bias(block, layer, sequence)
         return scores if bias is None else scores + bias
 
     def q(self, block: str, layer: int, sequence: int = 0) -> Floats:
@@ -159,11 +159,15 @@ class Trace:
         """The values, (G, S, K)."""
         return self._part(block, layer, "v", sequence)
 
-    def bias(self, block: str, layer: int) -> Floats | None:
-        """The bias of relative positions, (H, T, S); None if there is none."""
-        if f"{block}.{layer}.bias" not in self._shapes:
+    def bias(self, block: str, layer: int, sequence: int = 0) -> Floats | None:
+        """What relative positions add to the scores, (H, T, S); None if there is nothing.
+
+        In T5 it is the same for all sequences, in DeBERTa it depends on the content.
+        """
+        shape = self._shapes.get(f"{block}.{layer}.bias")
+        if shape is None:
             return None
-        return self._part(block, layer, "bias", 0)
+        return self._part(block, layer, "bias", sequence if shape[0] > 1 else 0)
 
     def value_norms(self, block: str, layer: int, sequence: int = 0) -> Floats:
         """‖v_j W_O‖ of each head and key, (H, S): the norm that a weight multiplies."""

@@ -93,6 +93,8 @@ def check_tensors(info: TraceInfo, shapes: Mapping[str, tuple[int, ...]]) -> Non
                 continue
             layer, part = match.groups()
             expected = (of_block if layer is None else of_layer).get(part)
+            if part == "bias" and found[:1] == (B,):  # of content too, as in DeBERTa
+                expected = (B, H, T, S)
             if found != expected or int(layer or 0) >= L:
                 raise TraceError(
                     "trace.tensor_shape",

@@ -83,11 +83,6 @@ def decoder_layers(config: TransformerConfig) -> int:
 
 def _dims(config: TransformerConfig, **parts: int) -> ModelDims:
     d_head = config.d_head or config.d_model // config.n_heads
-    terms = 1  # of a score
-    if config.attention == "disentangled":
-        terms = 3 if config.position_terms == "both" else 2
-    own = (terms * d_head) ** -0.5
-    scale = own if config.attention_scale is None else config.attention_scale
     return ModelDims(
         d_model=config.d_model,
         n_heads=config.n_heads,
@@ -103,7 +98,7 @@ def _dims(config: TransformerConfig, **parts: int) -> ModelDims:
         qk_norm=config.qk_norm,
         embedding_norm=config.embedding_norm,
         norm_eps=config.norm_eps,
-        attention_scale=scale,
+        attention_scale=config.score_scale,
         embedding_scale=math.sqrt(config.embedding_dim) if config.scale_embedding else 1.0,
         **parts,
     )

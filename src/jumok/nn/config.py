@@ -147,6 +147,21 @@ class LayerConfig:
             check_range(name, getattr(self, name), "[0, 1)")
 
     @property
+    def score_scale(self) -> float:
+        """The factor of the scores: `attention_scale`, else 1 / sqrt(terms of a score * d_head).
+
+        >>> LayerConfig(d_model=8, n_heads=2).score_scale
+        0.5
+        """
+        if self.attention_scale is not None:
+            return self.attention_scale
+        terms = 1
+        if self.attention == "disentangled":
+            terms = 3 if self.position_terms == "both" else 2
+        width = self.d_head or self.d_model // self.n_heads
+        return float((terms * width) ** -0.5)
+
+    @property
     def qkv_bias(self) -> bool:
         """Whether the maps to queries, keys and values have biases."""
         return self.bias if self.attention_bias is None else self.attention_bias != "none"

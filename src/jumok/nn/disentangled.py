@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from jumok.nn.attention import MultiHeadAttention
 from jumok.nn.config import LayerConfig
 from jumok.nn.dropout import Dropout
+from jumok.nn.hooks import HookPoint
 from jumok.nn.norms import make_norm
 from jumok.nn.positions import PositionBias, RelativeVectors
 
@@ -83,12 +84,11 @@ class DisentangledAttention(MultiHeadAttention):
             bias=config.qkv_bias,
             output_bias=config.attention_output_bias,
             dropout=config.attention_dropout,
+            scale=config.score_scale,
             softcap=config.attention_softcap,
             head_norm=(config.norm, config.norm_eps) if config.qk_norm else None,
             fused_qkv=config.fused_qkv,
         )
-        n_terms = 3 if config.position_terms == "both" else 2
-        self.scale = config.attention_scale or (n_terms * self.d_head) ** -0.5
         self.has_keys = config.position_terms != "position_to_content"
         self.has_queries = config.position_terms != "content_to_position"
         self.position_dropout = Dropout(config.dropout)
@@ -100,6 +100,7 @@ class DisentangledAttention(MultiHeadAttention):
 
         self.position_key = position_map(self.has_keys)  # None: the map of the tokens
         self.position_query = position_map(self.has_queries)
+        self.hook_position_scores = HookPoint()  # (B, H, T, S), scaled, before they are added
 
     @classmethod
     def of_layer(cls, config: LayerConfig) -> Self:
@@ -136,14 +137,13 @@ class DisentangledAttention(MultiHeadAttention):
         shape = (*q.shape[:3], k.shape[2])  # (B, H, T, S)
         buckets = bias.buckets.expand(shape)
         keys, queries = self.position_keys(vectors), self.position_queries(vectors)
-        scores: Tensor | None = None
+        scores = q.new_zeros(())
         if keys is not None:
             scores = (q.to(keys.dtype) @ keys.mT).gather(-1, buckets)  # (B, H, T, N) -> T, S
         if queries is not None:
             found = k.to(queries.dtype) @ queries.mT  # (B, H, S, N)
-            from_position = found.gather(-1, buckets.mT).mT  # (B, H, T, S)
-            scores = from_position if scores is None else scores + from_position
-        return None if scores is None else scores * self.scale
+            scores = scores + found.gather(-1, buckets.mT).mT  # (B, H, T, S)
+        return self.hook_position_scores(scores * self.scale)  # type: ignore[no-any-return]
 
     def _by_head(self, linear: nn.Linear, vectors: Tensor) -> Tensor:
         return linear(vectors).view(len(vectors), self.n_heads, -1).transpose(0, 1)  # (H, N, K)

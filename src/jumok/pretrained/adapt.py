@@ -41,6 +41,11 @@ def adapt_encoder(source: SourceModel) -> SourceModel:
     return replace(adapted, config=config, weights=weights)
 
 
+def adapt_plain_encoder(source: SourceModel) -> SourceModel:
+    """An encoder with learned positions, if any are added, and no embedding scale."""
+    return _adapt_backbone(source, "encoder")
+
+
 def adapt_decoder(source: SourceModel) -> SourceModel:
     """A decoder with learned positions and no embedding scale."""
     return _adapt_backbone(source, "decoder")

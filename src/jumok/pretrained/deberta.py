@@ -8,10 +8,12 @@ from typing import Any, get_args
 
 from jumok.errors import ModelFileError
 from jumok.models.config import Pooler, TransformerConfig
+from jumok.pretrained.adapt import SourceModel
 from jumok.pretrained.bert import mlm_transform, output_rules, tied_aliases
 from jumok.pretrained.config_reader import ConfigReader
 from jumok.pretrained.derived_buffers import is_arange
 from jumok.pretrained.family import Family, Head
+from jumok.pretrained.hf_config import Json, bert_config
 from jumok.pretrained.name_map import NameRule, rule, with_prefix
 
 _LAYER = (
@@ -175,6 +177,25 @@ def _masked(reader: ConfigReader, unused: tuple[str, ...]) -> Head:
         unused=(*unused, *(() if tied else (r"cls\.predictions\.bias",))),
         aliases=tied_aliases(f"{_TOKENS}.weight", decoder, bias, tied=tied),
     )
+
+
+def deberta_config(source: SourceModel) -> Json:
+    """DeBERTa's config.json, with relative positions: without them the model is BERT's."""
+    config = source.config
+    half = config.relative_attention_num_buckets // 2
+    distance = config.relative_attention_max_distance
+    terms = {name: list(terms) for terms, name in _TERMS.items()}
+    return bert_config(source) | {
+        "relative_attention": True,
+        "position_buckets": half if half < distance else -1,
+        "max_relative_positions": distance,
+        "position_biased_input": config.positions == "learned",
+        "pos_att_type": terms[config.position_terms],
+        "share_att_key": config.share_position_maps,
+        "norm_rel_ebd": "layer_norm" if config.position_norm else "none",
+        "pooler_hidden_act": "gelu" if source.pooler == "none" else source.pooler,
+        "legacy": True,
+    }
 
 
 def _backbone(config: TransformerConfig) -> tuple[NameRule, ...]:

@@ -71,13 +71,14 @@ def llama_config(source: SourceModel) -> Json:
         "max_position_embeddings": config.max_length,
         "rms_norm_eps": config.norm_eps,
         "rope_theta": config.rope.base,
-        "rope_scaling": _rope_scaling(config.rope),
+        "rope_scaling": rope_scaling(config.rope),
         "attention_dropout": config.attention_dropout,
         "tie_word_embeddings": config.tying != "none",
     }
 
 
-def _rope_scaling(rope: RopeConfig) -> Json | None:
+def rope_scaling(rope: RopeConfig) -> Json | None:
+    """The scaling of a rotation, if it has one."""
     if rope.scaling == "none":
         return None
     if rope.scaling == "linear":

@@ -7,8 +7,10 @@ layer is global; the others attend within a window and have a rotation of their 
 from collections.abc import Mapping
 
 from jumok.models.config import TransformerConfig
+from jumok.pretrained.adapt import SourceModel
 from jumok.pretrained.config_reader import ConfigReader
 from jumok.pretrained.family import Family, Head
+from jumok.pretrained.hf_config import ACTIVATION_NAMES, Json, rope_scaling
 from jumok.pretrained.llama import read_layers, read_rope
 from jumok.pretrained.name_map import ROWS, NameRule, rule, with_prefix
 
@@ -108,6 +110,43 @@ def _heads(reader: ConfigReader) -> Mapping[str, Head]:
             aliases=aliases if tied else {},
         ),
         "ModernBertModel": Head("encoder", has_task=False),
+    }
+
+
+def modernbert_config(source: SourceModel) -> Json:
+    """ModernBERT's config.json."""
+    config = source.config
+    kinds = config.layer_kinds(config.n_layers)
+    names = ["sliding_attention" if kind == "L" else "full_attention" for kind in kinds]
+    ropes = {"full_attention": config.rope, "sliding_attention": config.local_rope or config.rope}
+    return {
+        "vocab_size": config.vocabulary_size,
+        "hidden_size": config.d_model,
+        "num_hidden_layers": config.n_layers,
+        "num_attention_heads": config.n_heads,
+        "intermediate_size": config.d_ff,
+        "hidden_activation": ACTIVATION_NAMES[config.activation],
+        "max_position_embeddings": config.max_length,
+        "norm_eps": config.norm_eps,
+        "norm_bias": config.norm == "layer",
+        "attention_bias": config.attention_output_bias,
+        "mlp_bias": config.bias,
+        "attention_dropout": config.attention_dropout,
+        "embedding_dropout": config.dropout,
+        "mlp_dropout": config.activation_dropout,
+        "layer_types": names,
+        "local_attention": 2 * ((config.sliding_window or 1) - 1),
+        "rope_parameters": {
+            name: {"rope_type": "default"} | (rope_scaling(rope) or {}) | {"rope_theta": rope.base}
+            for name, rope in ropes.items()
+        },
+        "decoder_bias": True,
+        "classifier_pooling": "mean" if source.pooling == "mean" else "cls",
+        "classifier_bias": config.head_bias,
+        "classifier_activation": ACTIVATION_NAMES[config.head_activation],
+        "tie_word_embeddings": config.tying != "none",
+        # of transformers' vocabulary by default, which the model's own may not reach
+        **dict.fromkeys(("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id")),
     }
 
 

@@ -14,6 +14,7 @@ from jumok.pretrained.adapt import (
     Weights,
     adapt_decoder,
     adapt_encoder,
+    adapt_plain_encoder,
     concat_sinusoids,
     offset_positions,
     position_tables,
@@ -21,6 +22,7 @@ from jumok.pretrained.adapt import (
 )
 from jumok.pretrained.architecture import HFArchitecture, parse_config
 from jumok.pretrained.config_reader import ConfigReader
+from jumok.pretrained.deberta import deberta_config
 from jumok.pretrained.family import HeadKind
 from jumok.pretrained.hf_config import (
     Json,
@@ -34,6 +36,7 @@ from jumok.pretrained.hf_config import (
     qwen3_config,
     t5_config,
 )
+from jumok.pretrained.modernbert import modernbert_config
 from jumok.pretrained.name_map import expand
 
 _TRAINING_ONLY = {"dropout", "attention_dropout", "activation_dropout"}
@@ -105,8 +108,8 @@ def _try_target(source: SourceModel, target: _Target) -> HFModel | _Mismatch:
     settings = []
     for name, head in architecture.family.heads(ConfigReader(config)).items():
         if head.kind == source.kind and (head.has_task or head.kind == "encoder"):
-            if head.kind == "text_classifier" and source.pooling != "first":
-                settings.append('model.pooling = "first"')
+            if head.kind == "text_classifier" and source.pooling != head.pooling:
+                settings.append(f'model.pooling = "{head.pooling}"')
             if head.pooler != source.pooler:
                 settings.append(f'model.pooler = "{head.pooler}"')
             config["architectures"] = [name]
@@ -132,8 +135,11 @@ def _try_target(source: SourceModel, target: _Target) -> HFModel | _Mismatch:
 def _differences(kind: HeadKind, jumok: TransformerConfig, hf: TransformerConfig) -> list[str]:
     """The recipe settings that would make the config equal to that of the family."""
     jumok, hf = _canonical(jumok), _canonical(hf)
-    if kind != "masked_language_model":  # other heads have no activation
-        jumok = replace(jumok, head_activation=hf.head_activation)
+    if kind in ("masked_language_model", "encoder"):
+        jumok = replace(jumok, head_transform=hf.head_transform)
+    if kind != "masked_language_model" and (kind == "encoder" or not jumok.head_transform):
+        # other heads have no such layers
+        jumok = replace(jumok, head_activation=hf.head_activation, head_bias=hf.head_bias)
     if kind in ("encoder", "text_classifier", "token_classifier"):  # no output map to tokens
         jumok = replace(jumok, tie_embeddings=hf.tie_embeddings)
     return [
@@ -147,10 +153,10 @@ def _differences(kind: HeadKind, jumok: TransformerConfig, hf: TransformerConfig
 def _canonical(config: TransformerConfig) -> TransformerConfig:
     """The config with defaults and equivalent values resolved."""
     own_head = config.d_head == config.d_model // config.n_heads
-    relative = config.positions == "relative"
+    relative = config.positions == "relative" or config.attention == "disentangled"
     as_bias = "all" if config.bias else "none"
     kinds = config.layer_kinds(max(config.n_layers, config.n_decoder_layers or 0))
-    own_scale = config.attention_scale == (config.d_model // config.n_heads) ** -0.5
+    own_scale = config.attention_scale == replace(config, attention_scale=None).score_scale
     return replace(
         config,
         d_head=None if own_head else config.d_head,
@@ -186,6 +192,8 @@ def _recipe_setting(name: str, value: object) -> str:
 _ENCODERS = (
     _Target("bert", adapt_encoder, bert_config),
     _Target("megatron-bert", adapt_encoder, bert_config),
+    _Target("modernbert", adapt_plain_encoder, modernbert_config),
+    _Target("deberta-v2", adapt_plain_encoder, deberta_config),
 )
 _TARGETS: Mapping[HeadKind, tuple[_Target, ...]] = {
     "encoder": _ENCODERS,

@@ -60,6 +60,17 @@ MODELS: dict[str, Callable[[Path], Any]] = {
     "pairs-unsaid": lambda folder: without_segments(
         folder, hf_folders.bert(folder, "ForSequenceClassification", LABELS)
     ),
+    "modernbert": hf_folders.modernbert,
+    "modernbert-texts": lambda folder: hf_folders.modernbert(
+        folder, "ForSequenceClassification", LABELS, classifier_pooling="mean"
+    ),
+    "modernbert-tokens": lambda folder: hf_folders.modernbert(
+        folder, "ForTokenClassification", TAGS
+    ),
+    "deberta": hf_folders.deberta,
+    "deberta-texts": lambda folder: hf_folders.deberta(
+        folder, "ForSequenceClassification", LABELS
+    ),
     "gpt2": hf_folders.gpt2,
     "t5": hf_folders.t5,
     "t5-own-head": lambda folder: hf_folders.with_untied_head(folder, hf_folders.t5),

@@ -54,6 +54,7 @@ export interface Model {
   readonly sublayer_norm: boolean | null;
   readonly layer_kinds: string | null; // of each layer: G, L (local: a window), N (no rotation)
   readonly sliding_window: number | null;
+  readonly first_norm?: boolean | null; // false: the first layer of a pre-norm stack begins without a norm
 }
 
 export interface Candidate {

@@ -116,7 +116,9 @@ export class Trace {
   /** The relative position bias of the scores, (T, S); null without one. */
   async bias(location: HeadLocation): Promise<Matrix | null> {
     const name = `${location.block}.${location.layer}.bias`;
-    return this.has(name) ? this.headMatrix(name, 0, location.head) : null;
+    if (!this.has(name)) return null;
+    const sequence = this.shape(name)[0] > 1 ? location.sequence : 0; // of the content too in DeBERTa
+    return this.headMatrix(name, sequence, location.head);
   }
 
   /** |v_j W_O| of each key, (S); null if not recorded. */

@@ -49,6 +49,7 @@ def model_info(model: nn.Module, kind: ModelKind, d_model: int) -> ModelInfo:
                 sublayer_norm=known.sublayer_norm,
                 layer_kinds=known.layer_kinds(max(known.n_layers, known.n_decoder_layers or 0)),
                 sliding_window=known.sliding_window,
+                first_norm=known.first_norm,
             )
     norm = next((part for part in model.modules() if "Norm" in type(part).__name__), None)
     activation = str(values.get("hidden_act") or values.get("activation_function") or "unknown")

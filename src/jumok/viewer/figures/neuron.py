@@ -114,7 +114,7 @@ def steps_of(trace: Trace, layer_ref: LayerRef, head: int, query: int, n_keys: i
     block, layer, sequence = layer_ref.block, layer_ref.layer, layer_ref.sequence
     check_index("head", head, block.heads)
     key_head = head * block.key_heads // block.heads
-    bias = trace.bias(block.name, layer)
+    bias = trace.bias(block.name, layer, sequence)
     return Steps(
         q=trace.q(block.name, layer, sequence)[head, query].astype(np.float64),
         k=trace.k(block.name, layer, sequence)[key_head, :n_keys].astype(np.float64),

@@ -84,6 +84,12 @@ def panels_of(trace: Trace, layer_ref: LayerRef) -> tuple[Panel, ...]:
         axes = translate("position p"), translate("pair i")
         return (Panel(translate("cos(p θᵢ), rotary"), *axes, rotary_cosines(angles, n)),)
     bias = trace.bias(layer_ref.block.name, layer_ref.layer)
+    if bias is not None and kind not in ("relative", "unknown"):
+        raise TraceError(
+            "page.positions_of_content",
+            "the scores of disentangled attention depend on the content too, so they are not drawn "
+            "by distance; the figure neuron shows them",
+        )
     if bias is not None:
         start, table = by_distance(bias.astype(np.float64))
         name = translate("bias, layer {}", layer_ref.layer)

@@ -131,6 +131,12 @@ export class LayerData {
     );
   }
 
+  /** Whether a norm precedes this attention: not in the first layer of ModernBERT. */
+  get hasPreNorm(): boolean {
+    const isFirst = this.location.layer === 0 && this.part === "self_attention";
+    return this.model.norm_first && !(isFirst && this.model.first_norm === false);
+  }
+
   /** Whether a norm follows the last layer. */
   get hasFinalNorm(): boolean {
     return this.model.norm_first || this.model.sublayer_norm === true;
@@ -162,7 +168,7 @@ export class LayerData {
 
   /** The input of a sublayer: the norm of x in a pre-norm layer, x itself in a post-norm layer. */
   async sublayerInput(part: string, x: Numbers | null): Promise<Numbers | null> {
-    if (!this.model.norm_first) return x;
+    if (!(part === "self_attention" ? this.hasPreNorm : this.model.norm_first)) return x;
     return (await this.matrixOrNull(this.stepName(`${part}_input`))) ?? this.norm(x, `${this.location.layer}.${part}_norm.norm`);
   }
 

@@ -86,7 +86,7 @@ export function steps(trace: Trace, location: HeadLocation): readonly Step[] {
     ["positions", sentences, data.hasPositions && (() => positions(data))],
     ["sum", within, hasSum(data) && (() => inputSum(data))],
     ["input", [[B, T, D]], (location.layer > 0 || data.part === "cross_attention") && (() => input(data))],
-    ["pre_norm", within, model.norm_first && (() => preNorm(data, data.part, data.residual()))],
+    ["pre_norm", within, data.hasPreNorm && (() => preNorm(data, data.part, data.residual()))],
     ["project", (N, heads) => [[B, N, D], [B, N, heads * K]], () => project(data)],
     ["heads", (N, heads) => [[B, N, heads * K], [B, N, heads, K], [B, heads, N, K]], () => headVectors(data)],
     ["head_norm", (N, heads) => [[B, heads, N, K], [B, heads, N, K]], model.head_norm === true && (() => normedVectors(data))],

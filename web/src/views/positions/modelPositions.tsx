@@ -62,9 +62,14 @@ export async function modelPositionTable(trace: Trace, at: HeadLocation): Promis
   };
 }
 
+/** Whether the scores have a bias that depends on the distance alone; in DeBERTa it depends on the content too. */
+function hasDistanceBias(trace: Trace, at: HeadLocation): boolean {
+  return ["relative", "unknown"].includes(trace.info.model.positions) && trace.has(`${at.block}.${at.layer}.bias`);
+}
+
 /** Whether a trace contains the positions of a block: a table, rotary angles or biases. */
 export function hasPositions(trace: Trace, at: HeadLocation): boolean {
-  return trace.has(`${trace.block(at.block).queries}.positions`) || Boolean(trace.rotaryName(at)) || trace.has(`${at.block}.${at.layer}.bias`);
+  return trace.has(`${trace.block(at.block).queries}.positions`) || Boolean(trace.rotaryName(at)) || hasDistanceBias(trace, at);
 }
 
 async function loadPositions(trace: Trace, at: HeadLocation, locked: readonly [number | null, number | null]): Promise<PositionData> {
@@ -79,7 +84,7 @@ async function loadPositions(trace: Trace, at: HeadLocation, locked: readonly [n
   ]);
   const halves = kind.endsWith("halves");
   const formula = table && kind.startsWith("sinusoidal") ? agreement(sinusoids(table.rows, table.columns, 10000, halves), table, TOLERANCE[trace.dtype(`${side}.positions`)]) : null;
-  const heads = Array.from({ length: trace.has(`${at.block}.${at.layer}.bias`) ? block.heads : 0 }, (_, head) => trace.bias({ ...at, head }));
+  const heads = Array.from({ length: hasDistanceBias(trace, at) ? block.heads : 0 }, (_, head) => trace.bias({ ...at, head }));
   const biases = (await Promise.all(heads)).flatMap((bias) => (bias ? [biasByDistance(bias)] : []));
   const proof = angles && trace.hasVectors(at.block) ? await shiftProof(trace, at, angles, locked) : null;
   return { table, formula, segments, angles, proof, biases };
