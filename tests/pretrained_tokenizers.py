@@ -212,6 +212,46 @@ def _electra(learned: TrainedTokenizers, folder: Path) -> None:
     )
 
 
+def _kf_deberta(learned: TrainedTokenizers, folder: Path) -> None:
+    """kf-deberta: BERT's pieces in a DeBERTa."""
+    _write(
+        folder,
+        {"model_type": "deberta-v2"},
+        **{
+            "vocab.txt": _lines(learned.wordpiece),
+            "tokenizer_config.json": {"do_lower_case": False, "tokenizer_class": "BertTokenizer"},
+        },
+    )
+
+
+def _modernbert(learned: TrainedTokenizers, folder: Path) -> None:
+    """A.X-Encoder and Ettin: byte-level BPE in tokenizer.json, [CLS] A [SEP] of one token type."""
+    vocabulary, merges = learned.byte_level
+    tokenizer = Tokenizer(models.BPE(vocabulary, merges))
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    special = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"]
+    tokenizer.add_special_tokens(special)
+    ends = [(piece, tokenizer.token_to_id(piece)) for piece in ("[CLS]", "[SEP]")]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=ends
+    )
+    _write(
+        folder,
+        {"model_type": "modernbert"},
+        **{
+            "tokenizer.json": tokenizer.to_str(),
+            "tokenizer_config.json": {
+                **{f"{piece.strip('[]').lower()}_token": piece for piece in special},
+                "tokenizer_class": "PreTrainedTokenizerFast",
+                "model_input_names": ["input_ids", "attention_mask"],
+                "model_max_length": 8192,
+            },
+        },
+    )
+
+
 def _distilbert(learned: TrainedTokenizers, folder: Path) -> None:
     """DistilBERT by the name of its class, without splitting Chinese characters."""
     _write(
@@ -460,6 +500,8 @@ FOLDERS: dict[str, Callable[[TrainedTokenizers, Path], None]] = {
     "bert-lower": _bert_lower,
     "electra": _electra,
     "distilbert": _distilbert,
+    "kf-deberta": _kf_deberta,
+    "modernbert": _modernbert,
     "klue-roberta": _klue_roberta,
     "roberta": _roberta,
     "gpt2": _gpt2,

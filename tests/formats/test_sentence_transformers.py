@@ -1,5 +1,6 @@
 """Folders for sentence-transformers: the vectors of `Pipeline.encode`, also after an import."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,13 @@ from tests.tiny_runs import reviews
 
 FEW = ["training.steps=8", "training.evaluate_every=8"]
 BERT = ["model.embedding_norm=true", "model.activation=gelu"]
+MODERN = [
+    *("model.norm_first=true", "model.first_norm=false", "model.embedding_norm=true"),
+    *("model.positions=rotary", "model.layer_pattern=GLL", "model.sliding_window=4"),
+    *("model.norm=layer_without_bias", "model.bias=false", "model.gated=true"),
+    *("model.n_layers=3", "model.activation=gelu", "model.rope={base=160000}"),
+]
+DEBERTA = [*BERT, "model.positions=none", "model.attention=disentangled"]
 MEGATRON = ["model.norm_first=true", "model.activation=gelu", "model.positions=learned"]
 
 
@@ -29,7 +37,7 @@ def vectors(folder: Path, texts: list[str], **options: Any) -> Any:
     return model.encode(texts, **options)
 
 
-@pytest.mark.parametrize("model", [BERT, MEGATRON], ids=["post-norm", "pre-norm"])
+@pytest.mark.parametrize("model", [BERT, MEGATRON, MODERN, DEBERTA], ids=["post-norm", "pre-norm", "windows", "disentangled"])
 def test_a_classifier_that_averages_is_exported_without_its_head(
     review_recipe: Path, tmp_path: Path, model: list[str]
 ) -> None:
@@ -50,11 +58,14 @@ def test_a_classifier_that_averages_is_exported_without_its_head(
     assert "SentenceTransformer" in (tmp_path / "out/README.md").read_text(encoding="utf-8")
 
 
-def test_a_folder_is_written_back_with_its_modules(tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", [hf_folders.bert, hf_folders.modernbert, hf_folders.deberta])
+def test_a_folder_is_written_back_with_its_modules(
+    tmp_path: Path, make: Callable[..., Any]
+) -> None:
     package()
     folder, out = tmp_path / "folder", tmp_path / "out"
     folder.mkdir()
-    hf_folders.bert(folder, head="Model")
+    make(folder, head="Model")
     prompts = {"query": "질문 ", "passage": "글 "}
     write_modules(folder, {"pooling_mode": "max"}, "Dense", "Normalize", prompts=prompts)
     export(folder, "sentence-transformers", out)

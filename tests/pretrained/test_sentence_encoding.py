@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,24 @@ def write_modules(
 def folder(tmp_path: Path) -> Path:
     hf_folders.bert(tmp_path, head="Model")
     return tmp_path
+
+
+@pytest.mark.parametrize("make", [hf_folders.modernbert, hf_folders.deberta])
+def test_vectors_of_other_encoders(tmp_path: Path, make: Callable[..., Any]) -> None:
+    """Within 1e-5 of sentence-transformers, from the folder and after an import."""
+    package = pytest.importorskip("sentence_transformers", exc_type=ImportError)
+    base = tmp_path / "base"
+    base.mkdir()
+    make(base, head="Model")
+    write_modules(base, {"pooling_mode": "mean"}, "Dense", "Normalize", prompts={"query": "질문: "})
+    reference = package.SentenceTransformer(str(base), device="cpu", local_files_only=True)
+    import_checkpoint(base, tmp_path / "run")
+    for folder in (base, tmp_path / "run"):
+        ours = jumok.load(folder, device="cpu")
+        for name in ("", "query"):
+            expected = reference.encode(TEXTS, prompt_name=name or None)
+            found = ours.encode(TEXTS, prompt_name=name)
+            np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(

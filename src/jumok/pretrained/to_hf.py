@@ -164,6 +164,7 @@ def _canonical(config: TransformerConfig) -> TransformerConfig:
         ffn_projection="linear",
         attention_scale=None if own_scale else config.attention_scale,
         attention_bias=None if config.attention_bias == as_bias else config.attention_bias,
+        local_rope=config.local_rope or (config.rope if config.sliding_window else None),
         n_kv_heads=config.n_kv_heads or config.n_heads,
         layer_pattern=kinds[0] if len(set(kinds)) == 1 else kinds,
         n_decoder_layers=config.n_decoder_layers or config.n_layers,

@@ -26,6 +26,7 @@ _VOCABULARIES = (
     "vocab.json",
     "merges.txt",
     "spiece.model",
+    "spm.model",
     "tokenizer_78b3253a26.model",  # KoBERT's
     "sentencepiece.bpe.model",
     "tokenizer.model",

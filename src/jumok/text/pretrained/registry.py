@@ -11,7 +11,7 @@ from jumok.text.pretrained.generic import generic
 from jumok.text.pretrained.special_tokens import TokenizerSpec
 from jumok.text.pretrained.tokenizer_config import TokenizerConfig
 from jumok.text.pretrained.tokenizer_json import TokenizerJson
-from jumok.text.pretrained.unigram import mbart, mbart50, t5, xlm_roberta
+from jumok.text.pretrained.unigram import deberta, mbart, mbart50, t5, xlm_roberta
 from jumok.text.pretrained.wordpiece import bert, distilbert
 
 Build = Callable[[TokenizerFiles, TokenizerConfig, TokenizerJson | None], TokenizerSpec]
@@ -70,6 +70,8 @@ _CLASSES = {
     # without a tokenizer.json the ids of SentencePiece; Gemma's has no space before a text
     "LlamaTokenizer": TokenizerClass(generic),
     "GemmaTokenizer": TokenizerClass(generic),
+    # only of a folder without a tokenizer.json, which is used without changes
+    "DebertaV2Tokenizer": TokenizerClass(deberta, "of SentencePiece"),
     _GENERIC: TokenizerClass(generic),
 }
 _ALIASES = {
@@ -91,6 +93,8 @@ _BY_MODEL_TYPE = {
     "t5": "T5Tokenizer",
     "mt5": "T5Tokenizer",
     "umt5": _GENERIC,
+    "modernbert": _GENERIC,
+    "deberta-v2": "DebertaV2Tokenizer",
     "bart": "RobertaTokenizer",
     "mbart": "MBartTokenizer",
     "marian": MARIAN,

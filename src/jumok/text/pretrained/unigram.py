@@ -1,7 +1,7 @@
-"""SentencePiece models of T5, XLM-R and mBART, each with ids of its own.
+"""SentencePiece models of T5, DeBERTa, XLM-R and mBART, each with ids of its own.
 
 The `.model` file numbers <unk>, <s>, </s> and then the pieces. T5 keeps these ids and appends 100
-<extra_id_N> in descending order. XLM-R and mBART of fairseq begin with <s>, <pad>, </s>, <unk>, so
+<extra_id_N> in descending order; DeBERTa keeps them and appends [MASK]. XLM-R and mBART of fairseq begin with <s>, <pad>, </s>, <unk>, so
 that the id of every piece is one higher, and append the languages and <mask>.
 """
 
@@ -13,7 +13,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 from jumok.errors import InputError, TokenizerError
 from jumok.text.pretrained.files import TokenizerFiles
 from jumok.text.pretrained.library_errors import library_errors
-from jumok.text.pretrained.post_processor import roberta_template
+from jumok.text.pretrained.post_processor import bert_template, roberta_template
 from jumok.text.pretrained.special_tokens import TokenizerSpec, add_pieces, named_pieces, piece_id
 from jumok.text.pretrained.tokenizer_config import Token, TokenizerConfig
 from jumok.text.pretrained.tokenizer_json import TokenizerJson, decode_charsmap
@@ -43,6 +43,10 @@ _MBART50: Mapping[str, Token | None] = {
     "mask_token": "<mask>",
 }
 _XLM_R: Mapping[str, Token | None] = {**_MBART50, "bos_token": "<s>"}
+_DEBERTA: Mapping[str, Token | None] = {
+    **{"bos_token": "[CLS]", "eos_token": "[SEP]", "unk_token": "[UNK]", "pad_token": "[PAD]"},
+    **{"sep_token": "[SEP]", "cls_token": "[CLS]", "mask_token": "[MASK]"},
+}
 _FIRST = ("bos_token", "pad_token", "eos_token", "unk_token")  # ids 0 to 3 in fairseq
 
 ScoredPiece = tuple[str, float]
@@ -87,6 +91,34 @@ def xlm_roberta(
     bos = piece_id(tokenizer, names, "bos_token")
     eos = piece_id(tokenizer, names, "eos_token")
     return _spec(tokenizer, config, names, roberta_template(bos, eos), 3)
+
+
+def deberta(
+    files: TokenizerFiles, config: TokenizerConfig, tokenizer_json: TokenizerJson | None
+) -> TokenizerSpec:
+    """DeBERTa v2 and v3: [CLS] A [SEP], with the table of characters in its spm.model.
+
+    transformers 5 replaces that table (NFKC) by NFC: other ids for full-width letters.
+    """
+    model = read_model_file(files, "spm.model")
+    unk_id = model.types.index(PieceType.UNKNOWN)
+    pieces = list(zip(model.pieces, model.scores, strict=True))
+    tokenizer = _tokenizer(pieces, unk_id, None, prefix="always")
+    lower = [normalizers.Lowercase()] if config.flag("do_lower_case") else []
+    if model.charsmap:  # the library does not compose Hangul by it
+        tokenizer.normalizer = normalizers.Sequence(
+            [*lower, normalizers.NFC(), _precompiled(model.charsmap)]
+        )
+    elif lower:
+        tokenizer.normalizer = lower[0]
+    if config.flag("split_by_punct"):
+        words = pre_tokenizers.Punctuation("isolated")
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([words, tokenizer.pre_tokenizer])
+    named = named_pieces(config, _DEBERTA)
+    names = add_pieces(tokenizer, config, named, control_tokens(model))
+    ends = (piece_id(tokenizer, names, name) for name in ("cls_token", "sep_token"))
+    token_types = config.has_token_type_ids(default=True)
+    return TokenizerSpec(tokenizer, names, bert_template(*ends), unk_id, token_types)
 
 
 def mbart(
