@@ -43,7 +43,20 @@ BERT = {
     "pooling": "first",
     "pooler": "tanh",
 }
+MODERN = {
+    **{"positions": "rotary", "layer_pattern": "GLL", "sliding_window": 4, "n_layers": 3},
+    **{"norm": "layer_without_bias", "norm_first": True, "first_norm": False, "bias": False},
+    **{"rope": {"base": 160_000.0}, "embedding_norm": True, "gated": True, "activation": "gelu"},
+    **{"head_transform": True, "head_bias": False, "pooling": "mean"},
+}
+DEBERTA = {
+    **{"positions": "none", "attention": "disentangled", "embedding_norm": True},
+    **{"relative_attention_num_buckets": 8, "relative_attention_max_distance": 30},
+    **{"share_position_maps": True, "position_norm": True, "pooling": "first", "pooler": "gelu"},
+}
 KINDS = {
+    "modernbert": ("classification", MODERN, ("good", "bad", "한")),
+    "deberta": ("classification", DEBERTA, ("good", "bad", "한")),
     "labels": (
         "classification",
         {"positions": "rotary", "norm_first": True},

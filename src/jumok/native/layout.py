@@ -8,6 +8,7 @@ Shapes: D d_model, E width of the embedding, A heads * d_head, F d_ff, K d_head,
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -268,35 +269,63 @@ def position_tables(
             ),
         )
     if config.attention == "disentangled":
-        yield from _relative_vectors(config, arrays, side)
+        where = RelativeLayout.of(config)
+        yield from relative_vectors(side, arrays, f"{prefix}stack.", n, where)
     if side == "encoder":
         yield from encoder_windows(config.layer_kinds(config.n_layers), config.sliding_window)
     if f"{prefix}embedding.segments.weight" in arrays:
         yield f"{side}.segments", to_float32(arrays[f"{prefix}embedding.segments.weight"])
 
 
-def _relative_vectors(
-    config: TransformerConfig, arrays: Arrays, side: str
+@dataclass(frozen=True)
+class RelativeLayout:
+    """Where the relative positions of a stack with disentangled attention are.
+
+    `terms` are the names of the keys and queries in the kernel, those that there are, and of the
+    map in an attention that makes them.
+    """
+
+    n_layers: int
+    n_heads: int
+    max_distance: int
+    norm_eps: float
+    rms: bool
+    terms: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, config: TransformerConfig) -> "RelativeLayout":
+        """That of an encoder with this config."""
+        shared = config.share_position_maps
+        terms = (
+            ("position_key", "key" if shared else "position_key"),
+            ("position_query", "query" if shared else "position_query"),
+        )
+        kept = {"content_to_position": terms[:1], "position_to_content": terms[1:]}
+        return cls(
+            *(config.n_layers, config.n_heads, config.relative_attention_max_distance),
+            *(config.norm_eps, config.norm == "rms", kept.get(config.position_terms, terms)),
+        )
+
+
+def relative_vectors(
+    side: str, arrays: Arrays, prefix: str, length: int, layout: RelativeLayout
 ) -> Iterator[tuple[str, Floats]]:
-    """The buckets of distances, and the keys and queries of relative positions of each layer."""
-    stack, heads = f"{side}.stack.", config.n_heads
-    vectors = to_float32(arrays[f"{stack}relative.table.weight"])  # (N, D)
-    norm = dict(norm_vectors("norm", arrays, f"{stack}relative.norm"))
+    """The buckets of distances, and the keys and queries of relative positions of each layer.
+
+    The weights begin with `prefix`, such as "encoder.stack.".
+    """
+    vectors = to_float32(arrays[f"{prefix}relative.table.weight"])  # (N, D)
+    norm = dict(norm_vectors("norm", arrays, f"{prefix}relative.norm"))
     if norm:
-        vectors = apply_norm(norm, vectors, config.norm_eps, rms=config.norm == "rms")
-    n, distance = table_positions(config.max_length), config.relative_attention_max_distance
-    yield f"{side}.buckets", distance_buckets(n, len(vectors), distance)
-    terms = {"position_key": "key", "position_query": "query"}
-    unused = {"content_to_position": "position_query", "position_to_content": "position_key"}
-    terms.pop(unused.get(config.position_terms, ""), None)
-    for index in range(config.n_layers):
-        for name, shared in terms.items():
-            attention = f"{stack}layers.{index}.self_attention."
-            module = attention + (shared if config.share_position_maps else name)
+        vectors = apply_norm(norm, vectors, layout.norm_eps, rms=layout.rms)
+    yield f"{side}.buckets", distance_buckets(length, len(vectors), layout.max_distance)
+    for index in range(layout.n_layers):
+        for name, linear in layout.terms:
+            module = f"{prefix}layers.{index}.self_attention.{linear}"
             found = vectors @ to_float32(arrays[f"{module}.weight"]).T  # (N, A)
             if f"{module}.bias" in arrays:
                 found = found + to_float32(arrays[f"{module}.bias"])
-            by_head = found.reshape(len(found), heads, -1).swapaxes(0, 1)  # (H, N, K)
+            by_head = found.reshape(len(found), layout.n_heads, -1).swapaxes(0, 1)  # (H, N, K)
             yield f"{side}.{index}.{name}", np.ascontiguousarray(by_head)
 
 

@@ -11,8 +11,9 @@ from jumok.native.layout import (
     ACTIVATIONS,
     Array,
     Floats,
-    distance_buckets,
+    RelativeLayout,
     encoder_windows,
+    relative_vectors,
     rotary_tables,
 )
 from jumok.nn import (
@@ -27,7 +28,7 @@ from jumok.nn import (
 from jumok.nn.disentangled import DisentangledAttention, RelativeEmbedding
 from jumok.nn.feedforward import GatedFeedForward
 from jumok.nn.norms import OffsetRMSNorm
-from jumok.nn.rope import DEFAULT_ROPE
+from jumok.nn.rope import RopeConfig
 from jumok.nn.stack import TransformerStack
 
 
@@ -125,8 +126,9 @@ def rotation_tables(
     for prefix, rotary in (("", stack.rotary), ("local_", local)):
         if rotary is None:
             continue
-        if isinstance(rotary, RotaryPositions) and rotary.config == DEFAULT_ROPE:
-            cosine, sine = rotary_tables(max_length, rotary.d_head)
+        base = rotary.config.base if isinstance(rotary, RotaryPositions) else 1.0
+        if isinstance(rotary, RotaryPositions) and rotary.config == RopeConfig(base=base):
+            cosine, sine = rotary_tables(max_length, rotary.d_head, base)
         else:
             rotation = rotary.cpu()(torch.arange(max_length)[None])
             cosine, sine = as_array(rotation.cosine), as_array(rotation.sine)
@@ -135,27 +137,26 @@ def rotation_tables(
     if side == "encoder":
         yield from encoder_windows(stack.kinds, stack.sliding_window)
     if isinstance(stack.relative, RelativeEmbedding):
-        yield from _relative_vectors(side, stack, stack.relative, max_length)
+        where = _relative_layout(stack, stack.relative)
+        yield from relative_vectors(side, TensorArrays(stack), "", max_length, where)
     if isinstance(stack.relative, RelativePositionBias):
         yield f"{side}.relative", _relative(stack.relative, max_length)
 
 
-def _relative_vectors(
-    side: str, stack: TransformerStack, relative: RelativeEmbedding, max_length: int
-) -> Iterator[tuple[str, Floats]]:
-    """The buckets of distances, and the keys and queries of relative positions of each layer."""
-    buckets, distance = relative.n_buckets, relative.max_distance
-    yield f"{side}.buckets", distance_buckets(max_length, buckets, distance)
-    vectors = relative(1, 1).vectors
-    for index, layer in enumerate(layers_of(stack)):
-        attention = layer.self_attention
-        assert isinstance(attention, DisentangledAttention)
-        for name, found in (
-            ("position_key", attention.position_keys(vectors)),
-            ("position_query", attention.position_queries(vectors)),
-        ):
-            if found is not None:
-                yield f"{side}.{index}.{name}", as_array(found.float().contiguous())
+def _relative_layout(stack: TransformerStack, relative: RelativeEmbedding) -> RelativeLayout:
+    """Where the relative positions of a stack with disentangled attention are."""
+    layers = layers_of(stack)
+    attention, norm = layers[0].self_attention, relative.norm
+    assert isinstance(attention, DisentangledAttention)
+    key = "key" if attention.position_key is None else "position_key"
+    query = "query" if attention.position_query is None else "position_query"
+    terms = [("position_key", key)] * attention.has_keys
+    terms += [("position_query", query)] * attention.has_queries
+    eps: float = getattr(norm, "eps", None) or 0.0  # 0 without a norm
+    rms = isinstance(norm, nn.RMSNorm)
+    return RelativeLayout(
+        *(len(layers), attention.n_heads, relative.max_distance, eps, rms, tuple(terms))
+    )
 
 
 def _relative(bias: RelativePositionBias, max_length: int) -> Floats:
