@@ -12,10 +12,11 @@ of which the two best; each also without two tokens in the same order twice (lan
 alone), where beams are ranked by sum. A tie is a difference with less than 1e-5 between the two.
 
 Then N random configurations (default 200) of each family of tests/pretrained/random_llama.py and
-random_encoders.py, which generate no text: the largest difference of outputs and of gradients, and how many are above 5e-6 and 1e-5; how far
-jumok and transformers in float32 are from the same weights in float64, each as maximum and median;
-the largest difference in float64; the written texts. With a window of one position transformers
-writes without its cache, which keeps no position then.
+random_encoders.py: the largest difference of outputs and of gradients, and how many are above 5e-6
+and 1e-5; how far jumok and transformers in float32 are from the same weights in float64, each as
+maximum and median; the largest difference in float64; the written texts, of which encoders have
+none. With a window of one position transformers writes without its cache, which keeps no position
+then.
 
 With --keep each comparison is kept as a file in FOLDER, and a run that was interrupted goes on.
 """

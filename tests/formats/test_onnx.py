@@ -37,6 +37,10 @@ MODELS: dict[str, Callable[[], nn.Module]] = {  # the first token: test_huggingf
     "a masked language model": lambda: MaskedLanguageModel(
         config(positions="relative", norm="rms", norm_first=True, gated=True, activation="silu")
     ),
+    "windows": lambda: TokenClassifier(
+        config(positions="rotary", layer_pattern="GL", sliding_window=5, n_layers=2), 5
+    ),
+    "disentangled": lambda: MaskedLanguageModel(config(positions="none", attention="disentangled")),
     "a tagger": lambda: TokenClassifier(config(positions="rotary", n_layers=1), 5),
 }
 

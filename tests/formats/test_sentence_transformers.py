@@ -37,7 +37,11 @@ def vectors(folder: Path, texts: list[str], **options: Any) -> Any:
     return model.encode(texts, **options)
 
 
-@pytest.mark.parametrize("model", [BERT, MEGATRON, MODERN, DEBERTA], ids=["post-norm", "pre-norm", "windows", "disentangled"])
+@pytest.mark.parametrize(
+    "model",
+    [BERT, MEGATRON, MODERN, DEBERTA],
+    ids=["post-norm", "pre-norm", "windows", "disentangled"],
+)
 def test_a_classifier_that_averages_is_exported_without_its_head(
     review_recipe: Path, tmp_path: Path, model: list[str]
 ) -> None:

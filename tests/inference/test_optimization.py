@@ -34,7 +34,16 @@ from jumok.nn.hooks import shared_copy
 from jumok.text.character_ngrams import WINDOWS
 from jumok.torch_ops import openmp_setter
 from tests.errors import raises
-from tests.inference.encoders import CONFIGS, DISENTANGLED, MODERN, batch, config, error, seeded, without_gaps
+from tests.inference.encoders import (
+    CONFIGS,
+    DISENTANGLED,
+    MODERN,
+    batch,
+    config,
+    error,
+    seeded,
+    without_gaps,
+)
 
 # float32: another order of summation, and the kernel's exp. bfloat16 rounds to 8 bits (4e-3) about
 # twenty times in two layers; int8 rounds to half of 1/127 of the largest element of a row.

@@ -52,7 +52,9 @@ def torch_inputs(of: Ragged, types: np.ndarray, row: int) -> dict[str, torch.Ten
     }
 
 
-@pytest.mark.parametrize(("kind", "positions"), [*CONFIGS, MODERN, *product(DISENTANGLED, ["none", "learned"])])
+@pytest.mark.parametrize(
+    ("kind", "positions"), [*CONFIGS, MODERN, *product(DISENTANGLED, ["none", "learned"])]
+)
 @torch.inference_mode()
 def test_hidden_states_are_those_of_the_model(kind: str, positions: str) -> None:
     plan = config(kind, positions, **(MORE if positions == "learned" else {"max_length": 40}))

@@ -320,8 +320,8 @@ def _exact(hf: Any, jumok: nn.Module) -> None:
     """Replace parts of transformers that compute in less than float64.
 
     These are the norms of T5 and Llama, the embedding scale of Gemma, the rotation of ModernBERT,
-    the scale of DeBERTa, and the sinusoids of Marian and Pegasus, which another library rounds to float32; those are
-    replaced by jumok's after a check that they are close.
+    the scale of DeBERTa, and the sinusoids of Marian and Pegasus, which another library rounds to
+    float32; those are replaced by jumok's after a check that they are close.
     """
     parts = sys.modules[type(hf).__module__]
     if hasattr(parts, "ModernBertModel"):

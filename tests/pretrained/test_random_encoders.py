@@ -24,5 +24,3 @@ def test_same_as_transformers(family: str, seed: int) -> None:
     assert found.float64[1] <= 1e-11, found
     assert found.outputs.within(5e-6), found
     assert found.gradients.within(1e-5), found
-
-

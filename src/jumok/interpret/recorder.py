@@ -26,8 +26,8 @@ from jumok.interpret.schema import (
 )
 from jumok.models import Decoder, Encoder, TransformerConfig
 from jumok.models.backbones import backbones
-from jumok.nn.disentangled import DisentangledAttention, RelativeEmbedding
 from jumok.nn.attention import MultiHeadAttention
+from jumok.nn.disentangled import DisentangledAttention, RelativeEmbedding
 from jumok.nn.embedding import TokenEmbedding
 from jumok.nn.hooks import HookPoint
 from jumok.nn.layer import ResidualNorm, TransformerLayer

@@ -72,7 +72,14 @@ def positions_and_norm(positions: str, norm: str) -> tuple[Positions, Norm]:
     """
     return (
         cast(Positions, positions if positions in get_args(Positions) else "unknown"),
-        cast(Norm, "layer" if norm == "layer_without_bias" else norm if norm in get_args(Norm) else "unknown"),
+        cast(
+            Norm,
+            "layer"
+            if norm == "layer_without_bias"
+            else norm
+            if norm in get_args(Norm)
+            else "unknown",
+        ),
     )
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from jumok.nn.attention import MultiHeadAttention
 from jumok.nn.cache import NO_CACHE, LayerCache
 from jumok.nn.config import ATTENTION, LayerConfig
 from jumok.nn.dropout import Dropout

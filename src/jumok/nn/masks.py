@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import torch
 from torch import Tensor
+from torch.compiler import is_exporting
 
 from jumok.errors import ConfigError
 
@@ -75,7 +76,9 @@ class AttentionMask:
         If T < S, the T queries are the newest of the S positions (a cache holds the others).
         """
         causal = self.causal and T > 1  # a single newest position has no future to hide
-        window = None if self.window is None or self.window >= S else self.window
+        # an exported graph is for every length: it must not depend on that of the example
+        limited = self.window is not None and (is_exporting() or self.window < S)
+        window = self.window if limited else None
         if not causal and window is None:
             return self.allowed
         near = torch.ones(T, S, dtype=torch.bool, device=device)

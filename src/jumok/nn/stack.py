@@ -79,7 +79,9 @@ class TransformerStack(nn.Module):
         With a cache, x holds the newest T positions and the mask covers all S.
         """
         T = x.shape[1]
-        bias = None if self.relative is None else self.relative(T, cache.length + T)  # (1, H, T, S) or vectors
+        bias = (
+            None if self.relative is None else self.relative(T, cache.length + T)
+        )  # (1, H, T, S) or vectors
         masks = {"L": mask.within(self.sliding_window)}
         rotations = rotations_of_layers(self.rotary, self.local_rotary, positions)
         caches = cache.layers(len(self.layers))

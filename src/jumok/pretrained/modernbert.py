@@ -36,7 +36,6 @@ def _transform(module: str) -> tuple[NameRule, ...]:
     return rule("head.dense", f"{module}.0"), rule("head.norm", f"{module}.2")
 
 
-
 # How transformers computes the same outputs, and how the first files were trained.
 _WITHOUT_EFFECT = (
     *("reference_compile", "repad_logits_with_grad", "deterministic_flash_attn"),

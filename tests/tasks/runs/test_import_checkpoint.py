@@ -68,9 +68,7 @@ MODELS: dict[str, Callable[[Path], Any]] = {
         folder, "ForTokenClassification", TAGS
     ),
     "deberta": hf_folders.deberta,
-    "deberta-texts": lambda folder: hf_folders.deberta(
-        folder, "ForSequenceClassification", LABELS
-    ),
+    "deberta-texts": lambda folder: hf_folders.deberta(folder, "ForSequenceClassification", LABELS),
     "gpt2": hf_folders.gpt2,
     "t5": hf_folders.t5,
     "t5-own-head": lambda folder: hf_folders.with_untied_head(folder, hf_folders.t5),

@@ -8,10 +8,23 @@ import sentencepiece
 from jumok.text.pretrained import PretrainedTokenizer, load_tokenizer
 from tests.hf_folders import lines, spm
 
-ODD = ["12, 13, 14, 15", "ＡＢＣ １２３ ㎏", "\u1112\u1161\u11ab\u1100\u1173\u11af", "뷁쀍 😀", "이  영화\t재미\n있다 ", ""]
+ODD = [
+    "12, 13, 14, 15",
+    "ＡＢＣ １２３ ㎏",
+    "\u1112\u1161\u11ab\u1100\u1173\u11af",
+    "뷁쀍 😀",
+    "이  영화\t재미\n있다 ",
+    "",
+]
 CONTROL = {
-    **{"pad_id": 0, "bos_id": 1, "eos_id": 2, "unk_id": 3},
-    **{"pad_piece": "[PAD]", "bos_piece": "[CLS]", "eos_piece": "[SEP]", "unk_piece": "[UNK]"},
+    "pad_id": 0,
+    "bos_id": 1,
+    "eos_id": 2,
+    "unk_id": 3,
+    "pad_piece": "[PAD]",
+    "bos_piece": "[CLS]",
+    "eos_piece": "[SEP]",
+    "unk_piece": "[UNK]",
 }
 MODEL = {"model_type": "deberta-v2"}
 

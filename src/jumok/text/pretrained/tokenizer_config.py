@@ -20,7 +20,13 @@ KEYS = KeyTable(
     read={
         *("added_tokens_decoder", "additional_special_tokens", "extra_special_tokens"),
         *("add_bos_token", "add_eos_token", "add_prefix_space", "trim_offsets", "legacy"),
-        *("do_lower_case", "split_by_punct", "tokenize_chinese_chars", "strip_accents", "keep_accents"),
+        *(
+            "do_lower_case",
+            "split_by_punct",
+            "tokenize_chinese_chars",
+            "strip_accents",
+            "keep_accents",
+        ),
         *("remove_space", "clean_up_tokenization_spaces", "split_special_tokens", "extra_ids"),
         *("src_lang", "tgt_lang", "source_lang", "target_lang", "separate_vocabs"),
         *("model_max_length", "max_len", "model_input_names", "truncation_side"),

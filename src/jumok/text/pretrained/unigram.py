@@ -1,8 +1,9 @@
 """SentencePiece models of T5, DeBERTa, XLM-R and mBART, each with ids of its own.
 
 The `.model` file numbers <unk>, <s>, </s> and then the pieces. T5 keeps these ids and appends 100
-<extra_id_N> in descending order; DeBERTa keeps them and appends [MASK]. XLM-R and mBART of fairseq begin with <s>, <pad>, </s>, <unk>, so
-that the id of every piece is one higher, and append the languages and <mask>.
+<extra_id_N> in descending order; DeBERTa keeps them and appends [MASK]. XLM-R and mBART of fairseq
+begin with <s>, <pad>, </s>, <unk>, so that the id of every piece is one higher, and append the
+languages and <mask>.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,8 +45,13 @@ _MBART50: Mapping[str, Token | None] = {
 }
 _XLM_R: Mapping[str, Token | None] = {**_MBART50, "bos_token": "<s>"}
 _DEBERTA: Mapping[str, Token | None] = {
-    **{"bos_token": "[CLS]", "eos_token": "[SEP]", "unk_token": "[UNK]", "pad_token": "[PAD]"},
-    **{"sep_token": "[SEP]", "cls_token": "[CLS]", "mask_token": "[MASK]"},
+    "bos_token": "[CLS]",
+    "eos_token": "[SEP]",
+    "unk_token": "[UNK]",
+    "pad_token": "[PAD]",
+    "sep_token": "[SEP]",
+    "cls_token": "[CLS]",
+    "mask_token": "[MASK]",
 }
 _FIRST = ("bos_token", "pad_token", "eos_token", "unk_token")  # ids 0 to 3 in fairseq
 
