@@ -28,6 +28,6 @@ def head_of(model: nn.Module) -> Head | None:
     pooling = model.pooling if isinstance(model, TextClassifier) else "compare"
     if isinstance(model.pooler, nn.Identity):
         return Head(pooling, "output")
-    _, activation, *norm = model.pooler  # type: ignore[misc]  # a Sequential
-    name = activation_name(activation)
-    return Head(pooling, "output", "pooler.0", name, norm="pooler.2" if norm else "")
+    assert isinstance(model.pooler, nn.Sequential)
+    norm = "pooler.2" if len(model.pooler) > 2 else ""
+    return Head(pooling, "output", "pooler.0", activation_name(model.pooler[1]), norm=norm)

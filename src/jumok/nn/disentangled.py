@@ -146,4 +146,4 @@ class DisentangledAttention(MultiHeadAttention):
         return self.hook_position_scores(scores * self.scale)  # type: ignore[no-any-return]
 
     def _by_head(self, linear: nn.Linear, vectors: Tensor) -> Tensor:
-        return linear(vectors).view(len(vectors), self.n_heads, -1).transpose(0, 1)  # (H, N, K)
+        return linear(vectors).view(len(vectors), self.n_heads, -1).transpose(0, 1)  # type: ignore[no-any-return]  # (H, N, K)

@@ -45,7 +45,9 @@ class TransformerStack(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList(TransformerLayer(config, cross=cross) for _ in range(n_layers))
         if not config.first_norm:
-            self.layers[0].self_attention_norm.norm = nn.Identity()  # type: ignore[union-attr]
+            first = self.layers[0]
+            assert isinstance(first, TransformerLayer)
+            first.self_attention_norm.norm = nn.Identity()
         final_norm = make_norm(config.norm, config.d_model, config.norm_eps)
         unnormalized = config.norm_first or config.sublayer_norm
         self.norm = final_norm if unnormalized else nn.Identity()
