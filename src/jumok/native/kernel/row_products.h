@@ -43,9 +43,8 @@ class RowProducts {
 
   // y (ROWS, y_stride) = scale * a b^T for the packed rows `first`, a multiple of LANES, to
   // `last` - 1, and the rest of its vector; the rows a (ROWS, K) are `stride` elements apart.
-  // Not inlined: two callers would hold every size of it twice.
   template <int ROWS>
-  __attribute__((noinline)) void multiply(const float* a, size_t stride, int first, int last, float scale, float* y,
+  void multiply(const float* a, size_t stride, int first, int last, float scale, float* y,
                 size_t y_stride) {
     constexpr int TILE = TILE_VECTORS * LANES;
     for (int r = 0; r < ROWS; ++r) pack_row(a + r * stride, K_, rows_.data() + r * row_stride_);
