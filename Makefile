@@ -56,12 +56,13 @@ check: lint $(KERNEL) web-test-if-node # all that CI runs
 coverage: $(READY) # the tests, with the lines and branches that they do not execute
 	$(PYTEST) --cov --cov-report=term
 
-lint: $(READY) # format, style, types, layers, words
+lint: $(READY) # format, style, types, layers, words, types of the examples
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check_words.py
+	$(BIN)/python scripts/check_examples.py
 
 # The reliability tests of docs/trust.md: in a few minutes; with the promised figures, in some 18
 # minutes; for hours.

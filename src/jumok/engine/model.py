@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, get_args, overload
+from typing import Any, Generic, Literal, cast, get_args, overload
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from jumok.tasks.inputs.text_encoder import (
     row_token_types,
     uses_token_types,
 )
-from jumok.tasks.pipeline.outputs import Output
+from jumok.tasks.pipeline.outputs import Output, OutputT
 from jumok.tasks.pipeline.predictions import cosines
 from jumok.tasks.pipeline.text_inputs import Pair, as_lines, as_list, check_pooling, check_texts
 from jumok.tasks.pipeline.text_warnings import row_warnings, unread_tokens, warned
@@ -43,7 +43,7 @@ EnginePrecision = Literal["float32", "int8"]
 _ACCELERATORS = ("/dev/nvidiactl", "/dev/kfd")  # device "auto" is then that of PyTorch
 
 
-class EngineModel(ABC):
+class EngineModel(ABC, Generic[OutputT]):
     """A trained model in the C++ kernel; call `load` to open one.
 
     >>> model = load("ko-small-vectors")
@@ -58,16 +58,16 @@ class EngineModel(ABC):
         self.task, self.vocabulary, self.kernel = run.task, run.tokenizer, kernel
 
     @overload
-    def __call__(self, texts: str) -> Output: ...  # type: ignore[overload-overlap]  # a str is one
+    def __call__(self, texts: str) -> OutputT: ...  # type: ignore[overload-overlap]  # a str is one
     @overload
-    def __call__(self, texts: Sequence[str | Pair]) -> list[Output]: ...
-    def __call__(self, texts: str | Sequence[str | Pair]) -> Output | list[Output]:
+    def __call__(self, texts: Sequence[str | Pair]) -> list[OutputT]: ...
+    def __call__(self, texts: str | Sequence[str | Pair]) -> OutputT | list[OutputT]:
         """The output of one text, or one output per text; raises as `predict`."""
         outputs = self.predict(texts)
         return outputs[0] if isinstance(texts, str) else outputs
 
     @abstractmethod
-    def predict(self, texts: Sequence[str | Pair]) -> list[Output]:
+    def predict(self, texts: Sequence[str | Pair]) -> list[OutputT]:
         """One output per text, in order.
 
         A model of pairs reads a tuple of two texts, or a line with a TAB between them. Raises
@@ -117,7 +117,7 @@ class EngineModel(ABC):
         return sha256(repr((*parts, self.task, self.kernel.precision)).encode()).hexdigest()
 
 
-class EncoderModel(EngineModel):
+class EncoderModel(EngineModel[OutputT]):
     """An encoder with one output or vector per text, or pair of texts."""
 
     run: EncoderRun
@@ -131,11 +131,11 @@ class EncoderModel(EngineModel):
             session.add_encoder(run.config, run.arrays, run.release_pages)
         self._encode_texts = TextEncoder(run.tokenizer, run.config.max_length)
 
-    def predict(self, texts: Sequence[str | Pair]) -> list[Output]:
+    def predict(self, texts: Sequence[str | Pair]) -> list[OutputT]:
         """One output per text, in order; raises as `EngineModel.predict`."""
         lines = as_lines(texts, paired=self.run.paired)
         check_texts(lines, self.vocabulary.max_text_bytes)
-        return self._with_warnings(self._outputs(lines))
+        return self._with_warnings(cast(Sequence[OutputT], self._outputs(lines)))
 
     def encode(
         self,
@@ -191,7 +191,7 @@ class EncoderModel(EngineModel):
             return None
         return row_token_types(rows, self.vocabulary.sep_id)
 
-    def _with_warnings(self, outputs: Sequence[Output]) -> list[Output]:
+    def _with_warnings(self, outputs: Sequence[OutputT]) -> list[OutputT]:
         run, tokenizer = self.run, self.vocabulary
         rows = [each.text.split("\t") if run.paired else [each.text] for each in outputs]
         unread = unread_tokens(rows, tokenizer, run.config.max_length, run.task)

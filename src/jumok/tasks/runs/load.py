@@ -1,7 +1,7 @@
 """Load a pipeline from a run, a checkpoint of a run, or a Hugging Face folder."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Literal, get_args, overload
 
 from jumok.atomic_io import check_path_name, expand_home
 from jumok.config_io import from_dict
@@ -13,6 +13,7 @@ from jumok.nn.lora import merge_lora_tensors
 from jumok.pretrained.hub import find_model, is_hf_folder
 from jumok.pretrained.meta_init import WeightType, build_with_weights
 from jumok.pretrained.sentence_encoding import read_sentence_encoding, transformer_folder
+from jumok.tasks.pipeline.outputs import GeneratedText, RegressionOutput
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.inherited_config import ORIGIN_FOLDER
 from jumok.tasks.recipe.tables import ModelConfig
@@ -24,6 +25,16 @@ if TYPE_CHECKING:
     from jumok.tasks.runs.import_checkpoint import ImportedCheckpoint
 
 
+@overload
+def load(
+    folder: Literal["ko-small", "note"], device: str = ..., *, dtype: WeightType = ...
+) -> Pipeline[GeneratedText]: ...
+@overload
+def load(
+    folder: Literal["ko-small-vectors"], device: str = ..., *, dtype: WeightType = ...
+) -> Pipeline[RegressionOutput]: ...
+@overload
+def load(folder: str | Path, device: str = ..., *, dtype: WeightType = ...) -> Pipeline: ...
 def load(folder: str | Path, device: str = "auto", *, dtype: WeightType = "float32") -> Pipeline:
     """Load a trained run, an imported checkpoint or a folder in the format of Hugging Face.
 
