@@ -249,11 +249,14 @@ def test_unread_input_is_reported_on_stderr(capsys: Capture) -> None:
     done = call(capsys, "predict", "note", *texts)
     assert done.out.splitlines()[1:] == ["", "Winter is cold."]
     notices = [line for line in done.err.splitlines() if line.startswith("jumok: ")]
-    assert len(notices) == 2 and "not in the vocabulary" in notices[0] and "empty" in notices[1]
+    assert len(notices) == 2
+    assert "not in the vocabulary" in notices[0]
+    assert "empty" in notices[1]
     assert "jumok: " not in call(capsys, "predict", "note", *texts, "--json").err
 
 
 def test_many_warnings_are_counted(capsys: Capture) -> None:
     done = call(capsys, "predict", "ko-small", *["안녕"] * 8)
     notices = [line for line in done.err.splitlines() if line.startswith("jumok: ")]
-    assert len(notices) == 6 and "3 more" in notices[-1]
+    assert len(notices) == 6
+    assert "3 more" in notices[-1]
