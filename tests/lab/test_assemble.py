@@ -82,11 +82,14 @@ def test_sentences_of_each_source_are_written(
         lambda source: [f"{source.name}의 문장 {i}입니다. 다음 문장 {i}입니다." for i in range(9)],
     )
     monkeypatch.setattr(assemble_korean_module, "held_out_texts", lambda: ["다음 문장 3입니다."])
+    monkeypatch.setattr(
+        assemble_korean_module, "evaluation_texts", lambda: [f"{SOURCES[1].name}의 문장 4입니다."]
+    )
     path = tmp_path / "new" / "sentences.txt"
     assembly = assemble_sentences(path, 50)
     lines = path.read_text(encoding="utf-8").splitlines()
-    assert len(lines) == len(set(lines)) == 2 * 9 + 8  # "다음 문장" in both
-    assert "다음 문장 3입니다." not in lines
+    assert len(lines) == len(set(lines)) == 2 * 9 - 1 + 8  # "다음 문장" in both
+    assert not {"다음 문장 3입니다.", f"{SOURCES[1].name}의 문장 4입니다."} & {*lines}
     assert assembly.counts["wikipedia"].kept == 9
 
 

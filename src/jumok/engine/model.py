@@ -16,6 +16,7 @@ import numpy as np
 
 from jumok.decoding.config import DecodingConfig
 from jumok.engine.run import EncoderRun, GeneratorRun, OpenedRun, open_run
+from jumok.engine.token_vectors import TokenVectors
 from jumok.errors import ConfigError, InputError, JumokError
 from jumok.extras import is_installed
 from jumok.models.config import SentencePooling
@@ -123,12 +124,14 @@ class EncoderModel(EngineModel[OutputT]):
     run: EncoderRun
 
     def __init__(self, run: EncoderRun, precision: EnginePrecision = "float32") -> None:
-        super().__init__(run, KernelChoice.of_engine(precision))
+        alone = not run.config.n_layers  # token vectors without layers
+        super().__init__(
+            run, KernelChoice.of_token_vectors() if alone else KernelChoice.of_engine(precision)
+        )
         self.labels = run.labels
-        session = self._session = EncoderSession(encoder_dims(run.config), precision)
-        with check_weights(run):
-            session.add_head(run.head, run.arrays)
-            session.add_encoder(run.config, run.arrays, run.release_pages)
+        self._session = (
+            TokenVectors(run.config, run.arrays, run.head) if alone else _session(run, precision)
+        )
         self._encode_texts = TextEncoder(run.tokenizer, run.config.max_length)
 
     def predict(self, texts: Sequence[str | Pair]) -> list[OutputT]:
@@ -196,6 +199,14 @@ class EncoderModel(EngineModel[OutputT]):
         rows = [each.text.split("\t") if run.paired else [each.text] for each in outputs]
         unread = unread_tokens(rows, tokenizer, run.config.max_length, run.task)
         return warned(outputs, row_warnings(rows, tokenizer, unread))
+
+
+def _session(run: EncoderRun, precision: EnginePrecision) -> EncoderSession:
+    session = EncoderSession(encoder_dims(run.config), precision)
+    with check_weights(run):
+        session.add_head(run.head, run.arrays)
+        session.add_encoder(run.config, run.arrays, run.release_pages)
+    return session
 
 
 @contextmanager
@@ -277,7 +288,7 @@ def find(
         run = open_run(folder, mapped=mapped)
         if isinstance(run, EncoderRun):
             known: Any = precision or "float32"
-            usable = not decoding and is_compiled_encoder(known)
+            usable = not decoding and (not run.config.n_layers or is_compiled_encoder(known))
             return EncoderModel(run, known) if usable else None
         if decoding is None or precision is not None:
             return None

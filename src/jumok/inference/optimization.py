@@ -150,6 +150,11 @@ def unsupported_reason(model: nn.Module) -> Message | None:
             "the model must have an encoder, got {kind}; use the unoptimized model",
             kind=type(model).__name__,
         )
+    if not all(len(encoder.stack.layers) for encoder in encoders if _is_plain(encoder)):
+        return Message(
+            "inference.no_layers",
+            "the encoder must have layers, got none; use the unoptimized model",
+        )
     device = next(model.parameters()).device
     if device.type != "cpu":
         return Message(
@@ -167,7 +172,7 @@ def unsupported_reason(model: nn.Module) -> Message | None:
                 name=name,
             )
     for encoder in encoders:
-        if type(encoder.stack) is TransformerStack and (extensions := encoder.stack.extensions()):
+        if _is_plain(encoder) and (extensions := encoder.stack.extensions()):
             return Message(
                 "inference.unsupported_encoder",
                 "an encoder with {extension} cannot be optimized; use the unoptimized model",
@@ -181,6 +186,10 @@ def unsupported_reason(model: nn.Module) -> Message | None:
                 kind=type(module).__name__,
             )
     return None
+
+
+def _is_plain(encoder: Encoder) -> bool:
+    return type(encoder.stack) is TransformerStack
 
 
 _SUPPORTED = (
