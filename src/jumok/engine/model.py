@@ -41,6 +41,7 @@ from jumok.text.ragged import Ragged
 from jumok.threads import limit_threads
 
 EnginePrecision = Literal["float32", "int8"]
+BATCH_TEXTS = 2_048  # of `encode`: their ids are not worth a file in the cache of tokens
 _ACCELERATORS = ("/dev/nvidiactl", "/dev/kfd")  # device "auto" is then that of PyTorch
 
 
@@ -153,12 +154,13 @@ class EncoderModel(EngineModel[OutputT]):
         kind = self._own_pooling if pooling is None else check_pooling(pooling)
         listed = as_list(texts)
         check_texts(listed, self.vocabulary.max_text_bytes)
-        rows = self._encode_texts(listed)
-        vectors = self._session.vectors(rows, kind, normalize=normalize in (None, True))
-        found: np.ndarray[Any, np.dtype[np.float32]] = (
-            vectors[0] if isinstance(texts, str) else vectors
+        parts = [listed[i : i + BATCH_TEXTS] for i in range(0, max(len(listed), 1), BATCH_TEXTS)]
+        rows = map(self._encode_texts, parts)
+        normalized = normalize in (None, True)
+        found: np.ndarray[Any, np.dtype[np.float32]] = np.concatenate(
+            [self._session.vectors(part, kind, normalize=normalized) for part in rows]
         )
-        return found
+        return found[0] if isinstance(texts, str) else found
 
     def encode_ids(
         self, rows: Sequence[Sequence[int]], *, normalize: bool | None = None
