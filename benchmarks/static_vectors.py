@@ -80,8 +80,9 @@ def in_turns(
 
 def spearman(model: EngineModel, rows: Rows) -> float:
     """The rank correlation of the cosines with the scores."""
-    first, second = (model.encode([row[i] for row in rows]) for i in (0, 1))
-    return regression_metrics([row[2] for row in rows], cosines(first, second).tolist()).spearman
+    first, second, scores = zip(*rows, strict=True)
+    found = cosines(model.encode(first), model.encode(second))
+    return regression_metrics(scores, found.tolist()).spearman
 
 
 def korsts(data: Path) -> Rows:
@@ -93,7 +94,8 @@ def korsts(data: Path) -> Rows:
 
 def klue(data: Path) -> Rows:
     """The dev part of KLUE-STS."""
-    rows = json.loads(lzma.open(data / "klue" / "klue-sts-v1.1_dev.json.xz", "rt").read())
+    with lzma.open(data / "klue" / "klue-sts-v1.1_dev.json.xz", "rt") as file:
+        rows = json.load(file)
     return [(r["sentence1"], r["sentence2"], float(r["labels"]["real-label"])) for r in rows]
 
 

@@ -79,7 +79,9 @@ def test_a_text_has_the_same_bits_in_any_batch() -> None:
 def test_what_numpy_does_not_compute_is_left_to_pytorch(tmp_path: Path) -> None:
     pairs = {"pooling": "compare", "n_segments": 2}
     for text, model in (("영화", {"norm_first": True}), ("영화\t음악", pairs)):
-        folder = save_run(tmp_path / str(len(text)), "classification", {**ALONE, **model}, ("a", "b"))
+        folder = save_run(
+            tmp_path / str(len(text)), "classification", {**ALONE, **model}, ("a", "b")
+        )
         with raises(UnsupportedError, "engine.unsupported_token_vectors"):
             load(folder)
         assert jumok.load(folder, device="cpu").predict([text])[0].label in ("a", "b")
@@ -107,7 +109,7 @@ def test_scales_of_another_shape_are_refused(tmp_path: Path) -> None:
     folder = save_run(tmp_path / "run", *TASKS["similarity"])
     quantized_file(folder, rows=3)
     for opened in (load, jumok.load):
-        with pytest.raises(InputError, match="tokens.weight_scale is unexpected"):
+        with pytest.raises(InputError, match=r"tokens\.weight_scale is unexpected"):
             opened(folder)
 
 

@@ -201,7 +201,8 @@ def _check_weights(
 def map_arrays(path: Path) -> tuple[dict[str, Array], mmap.mmap]:
     """The tensors of a safetensors file as read-only views of the mapped file; bfloat16 as uint16.
 
-    Matrices of int8 with the scales of their rows are copies in float32. Raises InputError for an invalid file, UnsupportedError for other types than floats.
+    Matrices of int8 with the scales of their rows are copies in float32. Raises InputError for an
+    invalid file, UnsupportedError for other types than floats.
     """
     entries = read_header(path)
     with open_regular(path) as (file, _):

@@ -62,7 +62,8 @@ class TokenVectors:
         """One vector per text, (N, D), perhaps divided by its length; zeros without tokens."""
         found = self._pooled(rows, pooling)
         if normalize:
-            found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), MIN_LENGTH)
+            norms = np.sqrt(np.einsum("nd,nd->n", found, found))  # (N,)
+            np.divide(found, np.maximum(norms, MIN_LENGTH)[:, None], out=found)
         return found
 
     def outputs(self, rows: Ragged, token_types: NDArray[np.int32] | None = None) -> Floats:
@@ -97,10 +98,10 @@ class TokenVectors:
         if pooling in ("first", "last"):
             return self._table[ids[starts if pooling == "first" else starts + lengths - 1]]
         join = np.maximum if pooling == "max" else np.add
-        x = self._table[ids[starts]]
+        x: Floats = self._table[ids[starts]]
         for t in range(1, int(lengths[0])):
             n = int(np.searchsorted(-lengths, -t))  # texts with more than t tokens
             join(x[:n], self._table[ids[starts[:n] + t]], out=x[:n])
         if pooling == "mean":
-            x /= lengths[:, None].astype(np.float32)
+            np.divide(x, lengths[:, None].astype(np.float32), out=x)
         return x

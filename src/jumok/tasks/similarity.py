@@ -373,7 +373,6 @@ class SimilarityJob(RecipeJob[TextPairBatch]):
 
     def epoch(self, number: int) -> LazyBatches[TextPairBatch]:
         """The batches of an epoch, with pairs of similar length together."""
-
         return LazyBatches(self.index_batches(self.train.lengths, number), self.pair_batch)
 
     def pair_batch(self, examples: NDArray[np.int64]) -> TextPairBatch:

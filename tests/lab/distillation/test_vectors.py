@@ -12,9 +12,9 @@ import torch
 
 import jumok
 from jumok.data.load import load_splits
+from jumok.data.splits import Splits
 from jumok.errors import InputError
 from jumok.lab.distillation.projection import Projection
-from jumok.data.splits import Splits
 from jumok.lab.distillation.vectors import (
     PAIRS,
     VectorDistillationJob,
@@ -210,11 +210,14 @@ def test_scores_of_the_training_pairs_are_learned_too(tmp_path: Path, review_run
     assert isinstance(plain, VectorDistillationJob)
     batch, without = job.epoch(0)[0], plain.epoch(0)[0]
     assert without.pairs is None
-    assert batch.pairs is not None and len(batch.pairs.targets) == PAIRS
+    assert batch.pairs is not None
+    assert len(batch.pairs.targets) == PAIRS
     torch.testing.assert_close(batch.pairs.targets, job.epoch(0)[0].pairs.targets)  # no state
     plain.model.load_state_dict(job.model.state_dict())
     order = order_loss(job.pair_cosines(batch.pairs), batch.pairs.targets)
-    torch.testing.assert_close(job.loss(batch), plain.loss(without) + 0.5 * len(batch.vectors) * order)
+    torch.testing.assert_close(
+        job.loss(batch), plain.loss(without) + 0.5 * len(batch.vectors) * order
+    )
 
 
 def test_pairs_of_a_sentence_of_another_split_are_left_out() -> None:

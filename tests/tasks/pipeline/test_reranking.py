@@ -31,7 +31,9 @@ def test_matches_are_ordered_by_the_score_of_the_pair(reranker: Path) -> None:
     scores = {
         text: output.score  # type: ignore[union-attr]
         for text, output in zip(
-            TEXTS, model.predict([f"연기가\t{text.replace(chr(9), ' ')}" for text in TEXTS]), strict=True
+            TEXTS,
+            model.predict([f"연기가\t{text.replace(chr(9), ' ')}" for text in TEXTS]),
+            strict=True,
         )
     }
     assert [match.text for match in found] == sorted(TEXTS, key=lambda text: -scores[text])
@@ -47,16 +49,16 @@ def test_other_models_are_refused(tmp_path: Path) -> None:
         reranked(jumok.load(folder, device="cpu"), "비", [Match(1, 1.0, "눈")])
 
 
-def test_the_command(
-    reranker: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command(reranker: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "lines.txt"
     path.write_text("\n".join([TEXTS[0], TEXTS[1], "감동이에요"]) + "\n", encoding="utf-8")
     command = ("search", "ko-small-vectors", path, "영화가 최고", "--json", "--top", "2")
     out = call(capsys, *command, "--rerank", reranker).out
     found = [json.loads(line) for line in out.splitlines()]
     texts = path.read_text(encoding="utf-8").splitlines()
-    scores = [each.score for each in load(reranker).predict([("영화가 최고", text) for text in texts])]
+    scores = [
+        each.score for each in load(reranker).predict([("영화가 최고", text) for text in texts])
+    ]
     best = sorted(range(3), key=lambda i: -scores[i])[:2]
     assert [row["line"] for row in found] == [i + 1 for i in best]
     assert [row["score"] for row in found] == pytest.approx([scores[i] for i in best], abs=1e-4)
