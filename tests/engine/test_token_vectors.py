@@ -93,6 +93,11 @@ def test_it_has_no_layers_to_optimize(tmp_path: Path) -> None:
         optimize(model)
 
 
+def test_it_has_no_attention_to_trace() -> None:
+    with raises(InputError, "trace.no_layers"):
+        jumok.trace(jumok.load("ko-static", device="cpu"), "영화")
+
+
 def test_weights_of_int8_are_read_by_both(tmp_path: Path) -> None:
     folder = save_run(tmp_path / "run", *TASKS["similarity"])
     exact = load(folder).encode(["영화", "음악"])
