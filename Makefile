@@ -30,7 +30,7 @@ RUN := $(if $(wildcard runs/numbers),runs/demo-$(shell date +%Y%m%d-%H%M%S),runs
 FAST := tests/nn tests/models tests/decoding tests/text tests/evaluation tests/interpret tests/inference
 
 .PHONY: help demo docs test test-avx2 test-fast wheel matrix gpu coverage lint check format browser-tests web web-test \
-	ko-small ko-small-vectors trust-short trust trust-long clean
+	ko-small ko-small-vectors ko-static trust-short trust trust-long clean
 
 help: # this list
 	@grep -E '^[a-z0-9-]+:.*# ' Makefile | sed -E 's/:[^#]*# /\t/' | expand -t 16
@@ -56,12 +56,13 @@ check: lint $(KERNEL) web-test-if-node # all that CI runs
 coverage: $(READY) # the tests, with the lines and branches that they do not execute
 	$(PYTEST) --cov --cov-report=term
 
-lint: $(READY) # format, style, types, layers, words
+lint: $(READY) # format, style, types, layers, words, types of the examples
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check_words.py
+	$(BIN)/python scripts/check_examples.py
 
 # The reliability tests of docs/trust.md: in a few minutes; with the promised figures, in some 18
 # minutes; for hours.
@@ -93,13 +94,20 @@ ko-small: runs/e5/modules.json # pretrain the Korean encoder: 40 minutes on a GP
 	then $(BIN)/jumok train ko-small $(KO_SMALL) --out runs/ko-small; \
 	else $(BIN)/jumok train ko-small $(KO_SMALL_CPU) --out runs/ko-small; fi
 
+runs/sentences.txt: $(READY)
+	mkdir -p runs
+	$(BIN)/jumok data assemble --sentences 16000 --out runs/sentences.txt
+
 # Encodes the sentences once, then trains; repeat the command to continue.
-ko-small-vectors: runs/e5/modules.json # vectors of Korean sentences, distilled from multilingual-e5-small
-	test -f runs/sentences.txt \
-		|| $(BIN)/jumok data assemble --sentences 16000 --out runs/sentences.txt
+ko-small-vectors: runs/e5/modules.json runs/sentences.txt # vectors of Korean sentences, distilled from multilingual-e5-small
 	if test -f runs/ko-small-vectors/recipe.toml; \
 	then $(BIN)/jumok train --resume runs/ko-small-vectors; \
 	else $(BIN)/jumok train ko-small-vectors --out runs/ko-small-vectors; fi
+
+ko-static: runs/sentences.txt # static vectors of Korean sentences, distilled from ko-small-vectors
+	if test -f runs/ko-static/recipe.toml; \
+	then $(BIN)/jumok train --resume runs/ko-static; \
+	else $(BIN)/jumok train ko-static --out runs/ko-static; fi
 
 wheel: $(READY) # the wheel with the compiled C++ kernels, in dist; needs g++ or clang++
 	rm -rf dist

@@ -41,11 +41,11 @@ model = MovieClassification(config)
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 table = [[0.0, 0.0] for _ in range(int(sys.argv[4]) if len(sys.argv) > 4 else 10)]
 for epoch, row in enumerate(table, 1):  # the mean loss on train, then the accuracy on dev
-    for review, start, label in DataLoader(train, 128, shuffle=True, collate_fn=collate):
+    for review, start, label in DataLoader(train, 128, True, collate_fn=collate):  # type: ignore
         loss = nn.functional.cross_entropy(model.train()(review, start), label)
         optimizer.zero_grad(), loss.backward(), optimizer.step()
         row[0] += loss.item() * len(label) / len(train)
-    for review, start, label in DataLoader(dev, 128, collate_fn=collate):
+    for review, start, label in DataLoader(dev, 128, collate_fn=collate):  # type: ignore
         row[1] += (model.eval()(review, start).argmax(1) == label).sum().item() / len(dev)
     print("epoch {}  loss {:.4f}  accuracy {:.4f}".format(epoch, *row))
 plt.legend(plt.plot(table), ("loss", "accuracy"))

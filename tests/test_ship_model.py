@@ -12,6 +12,7 @@ import pytest
 from safetensors import safe_open
 
 import jumok
+from jumok.models.int8_weights import SUFFIX
 from jumok.shipped import CARD, WEIGHTS, resolve_model
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.train import train
@@ -113,7 +114,7 @@ def test_the_card_states_what_the_run_did(shipped: Path) -> None:
     assert "encode(" not in card
 
 
-@pytest.mark.parametrize("name", ["ko-small", "ko-small-vectors"])
+@pytest.mark.parametrize("name", ["ko-small", "ko-small-vectors", "ko-static"])
 def test_the_shipped_cards_are_as_the_script_writes_them(name: str) -> None:
     """Licence, texts, example and counts; the runs behind the figures are not in the project."""
     script = _script()
@@ -123,7 +124,8 @@ def test_the_shipped_cards_are_as_the_script_writes_them(name: str) -> None:
     example = script._lm_example if name == "ko-small" else script._vector_example
     assert "\n".join(example(name)) in card
     with safe_open(resolve_model(name) / WEIGHTS, "pt") as weights:
-        shapes = [weights.get_slice(key).get_shape() for key in weights.keys()]  # noqa: SIM118
+        names = [key for key in weights.keys() if not key.endswith(SUFFIX)]  # noqa: SIM118
+        shapes = [weights.get_slice(key).get_shape() for key in names]
     count = script.korean_count(sum(math.prod(shape) for shape in shapes))
     assert f"가중치 {count} 개의" in card
     limits = (script.LM_LIMITS_KO, script.VECTOR_LIMITS_KO)
@@ -172,6 +174,31 @@ def test_the_card_of_distilled_vectors_names_the_teacher(tmp_path: Path, review_
         jumok.load(each, device="cpu").encode(texts) for each in (tmp_path / "run", path)
     )
     assert (first * second).sum(1).min() > 0.999
+
+
+def test_a_table_of_tokens_is_stored_in_int8(tmp_path: Path, review_run: Path) -> None:
+    shutil.copytree(review_run, tmp_path / "ko-small-vectors")
+    for name, seed in (("pairs.tsv", 1), ("held-out.tsv", 2)):
+        rows = [f"{one}{seed}\t{two}{seed}\t{score}" for one, two, score in score_rows(24, seed)]
+        (tmp_path / name).write_text(
+            "\n".join(["text\tpair\tscore", *rows]) + "\n", encoding="utf-8"
+        )
+    text = VECTORS.format(folder=tmp_path).replace("/e5", "/ko-small-vectors")
+    (tmp_path / "tiny-static.toml").write_text(text, encoding="utf-8")
+    alone = ("model.n_layers=0", 'model.positions="none"', "distillation.scores=0.1")
+    train(load_recipe(str(tmp_path / "tiny-static.toml"), alone), tmp_path / "run")
+    path = _script().ship(tmp_path / "run", tmp_path / "shipped", [])
+    weights = (path / WEIGHTS).stat().st_size, (tmp_path / "run" / WEIGHTS).stat().st_size
+    assert weights[0] < 0.5 * weights[1]
+    card = (path / CARD).read_text(encoding="utf-8")
+    assert "the order of the scores of the training pairs" in card
+    assert "without labels" not in card
+    texts = ["이 영화 재미있어요", "결말이 별로예요"]
+    first, second = (
+        jumok.load(each, device="cpu").encode(texts) for each in (tmp_path / "run", path)
+    )
+    assert (first * second).sum(1).min() > 0.999
+    assert not np.array_equal(first, second)
 
 
 def test_a_task_begins_from_it(shipped: Path, review_recipe: Path, tmp_path: Path) -> None:

@@ -74,6 +74,7 @@ def test_the_listing(capsys: pytest.CaptureFixture[str]) -> None:
     assert [row["task"] for row in rows] == [
         "masked_language_modeling",
         "similarity",
+        "similarity",
         "sequence_to_sequence",
     ]
     lines = call(capsys, "models").out.splitlines()
@@ -81,6 +82,7 @@ def test_the_listing(capsys: pytest.CaptureFixture[str]) -> None:
     assert [line.split(maxsplit=1) for line in first] == [
         ["ko-small", "masked language model"],
         ["ko-small-vectors", "sentence vectors for embed and search"],
+        ["ko-static", "sentence vectors for embed and search"],
         ["note", "translation"],
     ]
     columns = {len(line) - len(line.lstrip()) for line in lines if line not in first}

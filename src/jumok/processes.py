@@ -23,7 +23,6 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous as open_store
 
 from jumok.errors import InputError, JumokError, ProcessLostError
-from jumok.gloo_interface import VARIABLE, set_interface
 
 POLL_SECONDS = 0.01  # between two looks at the store
 
@@ -180,7 +179,7 @@ class TorchProcessGroup:
                 rank=self.rank,
                 size=self.size - 1,
                 timeout=self.timeout,
-                interface=f"GLOO_SOCKET_IFNAME={os.environ.get(VARIABLE, '')}",
+                interface=f"GLOO_SOCKET_IFNAME={os.environ.get('GLOO_SOCKET_IFNAME', '')}",
             ) from error
 
     def _lost(self) -> ProcessLostError:
@@ -229,6 +228,8 @@ def init_process_group(device: torch.device, timeout: float) -> Iterator[Process
         torch.cuda.set_device(device)
     processes = TorchProcessGroup(int(os.environ["RANK"]), size, timeout)
     limit = timedelta(seconds=timeout)
+    from jumok.gloo_interface import set_interface  # of several processes alone
+
     set_interface()
     with processes._raise_unconnected():
         store, rank, _ = next(open_store("env://", timeout=limit))

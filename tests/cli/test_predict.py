@@ -98,14 +98,14 @@ def test_a_stream_is_the_whole_answer(capsys: Capture, reading_run: Path) -> Non
 
 
 def test_repetition_is_reported(capsys: Capture, reading_run: Path) -> None:
-    """In JSON and on stderr, where a long text is named by its first 40 characters."""
+    """In JSON or on stderr, where a long text is named by its first 40 characters."""
     loop = "from token 1 on, 1 tokens repeat 22.0 times"
     texts, arguments = ["삼 일", "삼 일 " * 20], ("--decoding", "pattern='3{23}'")
     lines = [f"jumok: the output for {text[:40]!r} repeats: {loop}" for text in texts]
     done = call(capsys, "predict", reading_run, *texts, *arguments, "--json")
     assert [list(row) for row in done.rows] == [["text", "output", "score", "loop", "warnings"]] * 2
     assert [(row["output"], row["loop"]) for row in done.rows] == [("3" * 23, loop)] * 2
-    assert done.err.splitlines()[1:] == lines
+    assert len(done.err.splitlines()) == 1  # the JSON has the warnings
     for more in ((), ("--stream",)):
         done = call(capsys, "predict", reading_run, *texts, *arguments, *more)
         assert done.out.splitlines() == ["3" * 23] * 2
@@ -242,3 +242,21 @@ def test_lines_before_an_invalid_pair_are_predicted(capsys: Capture, tmp_path: P
         "jumok: a pair must be two texts separated by one TAB, got '하나뿐'; use exactly one TAB\n"
     )
     assert [row["text"] for row in done.rows] == texts[:1]
+
+
+def test_unread_input_is_reported_on_stderr(capsys: Capture) -> None:
+    texts = ("뷁은 뷁 추워요.", "", "겨울은 추워요.")
+    done = call(capsys, "predict", "note", *texts)
+    assert done.out.splitlines()[1:] == ["", "Winter is cold."]
+    notices = [line for line in done.err.splitlines() if line.startswith("jumok: ")]
+    assert len(notices) == 2
+    assert "not in the vocabulary" in notices[0]
+    assert "empty" in notices[1]
+    assert "jumok: " not in call(capsys, "predict", "note", *texts, "--json").err
+
+
+def test_many_warnings_are_counted(capsys: Capture) -> None:
+    done = call(capsys, "predict", "ko-small", *["안녕"] * 8)
+    notices = [line for line in done.err.splitlines() if line.startswith("jumok: ")]
+    assert len(notices) == 6
+    assert "3 more" in notices[-1]

@@ -97,7 +97,11 @@ KINDS = {
 
 def make_run(folder: Path, kind: str) -> Path:
     """A run of a model with random weights."""
-    task, model, labels = KINDS[kind]
+    return save_run(folder, *KINDS[kind])
+
+
+def save_run(folder: Path, task: str, model: dict[str, object], labels: tuple[str, ...]) -> Path:
+    """The same for a task with this model and these labels."""
     vocabulary = review_vocabulary()
     plan = recipe(task, model)  # of pairs where the model has `n_segments`
     run = Run.create(folder, plan, joint(vocabulary))

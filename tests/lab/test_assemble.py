@@ -7,16 +7,22 @@ import pytest
 from jumok.data.corpora.korean_text import HELD_OUT, KO_SMALL, SOURCES
 from jumok.data.corpora.registry import CORPORA
 from jumok.data.files.lines import measure_content
+from jumok.data.load import load_splits
 from jumok.errors import InputError
 from jumok.lab import assemble_korean as assemble_korean_module
 from jumok.lab.assemble import MIN_SENTENCE_LETTERS, Assembly, HeldOut, sample_sentences
 from jumok.lab.assemble_korean import (
     assemble_korean,
     assemble_sentences,
+    evaluation_texts,
     held_out_texts,
     repeated_lines,
     source_texts,
 )
+from jumok.lab.distillation.vectors import distilled_texts, scored_pairs
+from jumok.shipped import resolve_vocabulary
+from jumok.tasks.recipe.recipe import load_recipe
+from jumok.text.sentencepiece import SentencePieceTokenizer
 from tests.errors import raises
 from tests.shared_data import shared_data
 
@@ -82,11 +88,14 @@ def test_sentences_of_each_source_are_written(
         lambda source: [f"{source.name}의 문장 {i}입니다. 다음 문장 {i}입니다." for i in range(9)],
     )
     monkeypatch.setattr(assemble_korean_module, "held_out_texts", lambda: ["다음 문장 3입니다."])
+    monkeypatch.setattr(
+        assemble_korean_module, "evaluation_texts", lambda: [f"{SOURCES[1].name}의 문장 4입니다."]
+    )
     path = tmp_path / "new" / "sentences.txt"
     assembly = assemble_sentences(path, 50)
     lines = path.read_text(encoding="utf-8").splitlines()
-    assert len(lines) == len(set(lines)) == 2 * 9 + 8  # "다음 문장" in both
-    assert "다음 문장 3입니다." not in lines
+    assert len(lines) == len(set(lines)) == 2 * 9 - 1 + 8  # "다음 문장" in both
+    assert not {"다음 문장 3입니다.", f"{SOURCES[1].name}의 문장 4입니다."} & {*lines}
     assert assembly.counts["wikipedia"].kept == 9
 
 
@@ -109,6 +118,31 @@ def test_every_source_states_its_licence_and_every_evaluation_set_is_held_out() 
     korean = {name for name in CORPORA if not name.startswith(("multi30k", "enko", "koen-"))}
     not_held_out = {"numbers", "note", "shakespeare", "ko-small"}  # two are generated
     assert {name for name, _, _ in HELD_OUT} == korean - not_held_out
+
+
+def test_training_pairs_of_ko_static_repeat_no_evaluation_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The scored pairs, and the other texts of KorSTS, by another rule than that of `HeldOut`."""
+    monkeypatch.setenv("JUMOK_DATA", str(shared_data("klue").parent))
+    shared_data("flores")
+    recipe = load_recipe("ko-static", ['distillation.texts=""'])
+    splits = load_splits(recipe.data, recipe.columns)
+    vocabulary = SentencePieceTokenizer.load(resolve_vocabulary("ko-small"))
+    pairs = scored_pairs(splits, vocabulary, recipe)
+    texts = {vocabulary.decode(row) for rows in (pairs.first, pairs.second) for row in rows}
+    texts |= {*distilled_texts(recipe, splits)}
+    assert len(pairs.targets) > 5_000
+    assert len(texts) > 10_000
+
+    def letters(text: str) -> str:
+        return "".join(filter(str.isalnum, text)).lower()
+
+    held_out = {letters(text) for text in evaluation_texts()}
+    for split in ("dev", "test"):
+        held_out |= {letters(text) for c in ("text", "pair") for text in splits[split].column(c)}
+    assert len(held_out) > 12_000
+    assert not (held_out - {""}) & set(map(letters, texts))
 
 
 def test_a_missing_source_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

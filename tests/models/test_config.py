@@ -59,7 +59,7 @@ def test_the_parameter_count_of_the_big_model() -> None:
             "d_model must be divisible by n_heads, got d_model=512, n_heads=7; try 8 heads",
         ),
         ({"vocabulary_size": 0}, "vocabulary_size must be at least 1, got 0"),
-        ({"n_layers": 0}, "n_layers must be at least 1, got 0"),
+        ({"n_layers": -1}, "n_layers must be at least 0 and at most 2147483648, got -1"),
         ({"max_length": -1}, "max_length must be at least 1, got -1"),
         (
             {"max_length": 100_000_000},

@@ -1,11 +1,15 @@
 """Callbacks: their moments, how they stop a training, and what happens when one fails."""
 
+import json
+import math
 from pathlib import Path
 
 import pytest
+import torch
 
 import jumok
 from jumok.training.callbacks import CallbackError
+from tests.errors import raises
 from tests.tiny_runs import write_reviews
 
 STEPS = {"training__steps": 8, "training__evaluate_every": 4, "training__warmup_steps": 1}
@@ -110,3 +114,56 @@ def test_a_failing_callback_leaves_a_run_that_resumes(
     resumed = jumok.resume(folder, callbacks=[Recorder()])
     assert weights(resumed) == weights(plain)
     assert resumed.history.columns == plain.history.columns
+
+
+class Statistics(jumok.Callback):
+    """Keeps the statistics, and computes with the model in eval mode."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, dict[str, float]] = {}
+
+    def on_step(self, status: jumok.TrainingStatus) -> None:
+        assert status.model is not None
+        status.model.eval()
+        if status.statistics:
+            self.rows[status.step] = dict(status.statistics)
+
+
+def test_statistics_of_steps_leave_the_weights_as_they_are(
+    recipe: Path, plain: jumok.Run, tmp_path: Path
+) -> None:
+    seen = Statistics()
+    more = {"training__statistics": True, "training__log_every": 3}
+    run = jumok.train(recipe, out=tmp_path / "run", callbacks=[seen], **STEPS, **more)
+    assert weights(run) == weights(plain)
+    lines = (run.folder / "metrics.jsonl").read_text().splitlines()
+    rows = [row for row in map(json.loads, lines) if row["kind"] == "statistics"]
+    assert {row["step"]: len(row) for row in rows} == {3: len(rows[0]), 6: len(rows[0])}
+    assert list(seen.rows) == [3, 6]
+    model = run.load("cpu").model
+    names = {name for name, _ in model.named_parameters()}
+    for row in rows:
+        assert seen.rows[row["step"]].items() <= row.items()
+        for kind in ("gradient", "update"):
+            found = {key.removeprefix(f"{kind}/") for key in row if key.startswith(f"{kind}/")}
+            assert found == names
+        entropies = [value for key, value in row.items() if key.startswith("entropy/")]
+        config = run.recipe.model
+        assert len(entropies) == config.n_layers * config.n_heads
+        assert all(0 <= value <= math.log(config.max_length) for value in entropies)
+    assert [row.step for row in run.history.evaluations] == [4, 8]
+
+
+class Writing(jumok.Callback):
+    """Writes into the weights."""
+
+    def on_step(self, status: jumok.TrainingStatus) -> None:
+        assert status.model is not None
+        with torch.no_grad():
+            next(status.model.parameters()).zero_()
+
+
+def test_a_callback_that_writes_into_the_weights_ends_the_run(recipe: Path, tmp_path: Path) -> None:
+    with raises(CallbackError, "training.callback_failed_step") as caught:
+        jumok.train(recipe, out=tmp_path / "run", callbacks=[Writing()], **STEPS)
+    assert "which is to read" in str(caught.value)

@@ -48,6 +48,7 @@ def _describe(folder: Path) -> dict[str, str | int]:
     import math
     import tomllib
 
+    from jumok.models.int8_weights import SUFFIX  # of scales, which are no weights
     from jumok.safetensors_io import read_header
     from jumok.shipped import CARD, WEIGHTS
 
@@ -64,7 +65,7 @@ def _describe(folder: Path) -> dict[str, str | int]:
         "name": folder.name,
         "task": table.get("task", ""),
         "about": "".join(about),
-        "weights": sum(math.prod(entry.shape) for entry in header.values()),
+        "weights": sum(math.prod(x.shape) for k, x in header.items() if not k.endswith(SUFFIX)),
         "bytes": path.stat().st_size if path.is_file() else 0,
         "card": str(card),
     }

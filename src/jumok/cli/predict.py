@@ -24,6 +24,7 @@ from jumok.cli.options import (
     read_template,
     with_fast_encoder,
 )
+from jumok.cli.output_notices import OutputNotices
 from jumok.errors import Message, UsageError
 from jumok.language import localize, translate
 from jumok.shipped import complete_run
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from jumok.engine import EngineModel
     from jumok.tasks.pipeline.outputs import Output
     from jumok.tasks.pipeline.pipeline import Pipeline
+    from jumok.text.tokenizer import Tokenizer
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -113,21 +115,24 @@ def predict(
     if draft is not None:
         model = _as_pipeline(model).with_draft(load_ensemble(draft, None, device=device))
     timer.opened()
+    notices = OutputNotices(_tokenizer(model))
     if chat:
         _answer_chat(_as_pipeline(model), template, as_json, stream)
         timer.answered()
     for part in [] if chat else [texts] if texts else _chunks():
         if stream:
             for text in part:
-                _stream(model, text)
+                notices.report(_stream(model, text))
                 timer.answered()
             continue
         for output in _predict_each(model, part):
             line = _to_json(model, output, options) if as_json else output.display
             sys.stdout.write(line + "\n")
-            _report_loop(output)
+            if not as_json:  # which has the warnings
+                notices.report(output)
             timer.answered()
         sys.stdout.flush()
+    notices.finish()
     if timing:
         print(timer.report(model, as_json), file=sys.stderr)
     if draft is not None:
@@ -416,7 +421,13 @@ class _Streams(Protocol):
         """Generate for one text; each part goes to `on_text` as soon as it is final."""
 
 
-def _stream(model: "Pipeline | EngineModel", text: str) -> None:
+def _tokenizer(model: "Pipeline | EngineModel") -> "Tokenizer | None":
+    from jumok.engine.model import EngineModel
+
+    return model.vocabulary if isinstance(model, EngineModel) else model.vocabulary_or_none
+
+
+def _stream(model: "Pipeline | EngineModel", text: str) -> "Output":
     """Generate for one text and print each part as it is decoded."""
 
     def show(part: str) -> None:
@@ -425,22 +436,7 @@ def _stream(model: "Pipeline | EngineModel", text: str) -> None:
 
     output = cast("_Streams", model).stream(text, show)  # it generates text
     show("\n")
-    _report_loop(output)
-
-
-def _report_loop(output: "Output") -> None:
-    """Report on stderr if the output repeats itself."""
-    from jumok.tasks.pipeline.outputs import GeneratedText
-
-    if isinstance(output, GeneratedText) and output.loop is not None:
-        print_notice(
-            Message(
-                "cli.output_repeats",
-                "jumok: the output for {text!r} repeats: {loop}",
-                text=output.text[:40],
-                loop=output.loop,
-            )
-        )
+    return output
 
 
 def _chunks() -> Iterator[list[str]]:

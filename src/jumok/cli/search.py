@@ -32,12 +32,22 @@ def search(
             "--method", help="Vectors, BM25 of character bigrams, or both by their ranks."
         ),
     ] = "hybrid",
+    rerank: Annotated[
+        Path | None,
+        typer.Option(
+            "--rerank",
+            metavar="MODEL",
+            autocompletion=complete_run,
+            help="A model with one score for a pair of texts orders the best 30.",
+        ),
+    ] = None,
     precision: PrecisionOption = None,
     device: DeviceOption = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
 ) -> None:
     """Print the nearest lines: score, line number, text. The vectors of FILE are cached."""
     from jumok.tasks.pipeline.hybrid_search import HybridIndex
+    from jumok.tasks.pipeline.reranking import CANDIDATES, reranked
     from jumok.tasks.pipeline.vector_index import VectorIndex, encode_query
 
     def progress(done: int, n: int) -> None:
@@ -52,7 +62,12 @@ def search(
         pipeline, encoder = load_encoder(run, precision, device)
         index = VectorIndex.build(pipeline, file, progress, encoder=encoder)
         query = encode_query(encoder, text)
-    for rank, match in enumerate(HybridIndex(index).search(text, query, top, method), 1):
+    n = top if rerank is None else max(top, CANDIDATES)
+    matches = HybridIndex(index).search(text, query, n, method)
+    if rerank is not None:
+        model = find_engine(rerank, None, device) or load_encoder(rerank, None, device)[1]
+        matches = reranked(model, text, matches)[:top]
+    for rank, match in enumerate(matches, 1):
         if as_json:
             print_json({"rank": rank, **asdict(match)})
         else:

@@ -197,6 +197,8 @@ def _print_predictions(run: "Run", console: "Console") -> None:
         return
     for text, answer in zip(texts, pipeline.predict(texts), strict=True):
         console.print(Text(f"  {text}\n    ") + Text(answer.display, "bold"))
+    if not pipeline.recipe.model.n_layers:
+        return  # no attention
     from jumok.viewer.live_model import plot_attention
 
     try:

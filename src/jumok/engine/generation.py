@@ -26,7 +26,7 @@ from jumok.tasks.pipeline.generated import (
     decoded_texts,
     to_generated_text,
 )
-from jumok.tasks.pipeline.outputs import GeneratedText, Output
+from jumok.tasks.pipeline.outputs import GeneratedText
 from jumok.tasks.pipeline.segments import Split, predict_parts, splitter, stream_parts
 from jumok.tasks.pipeline.text_inputs import Pair, as_lines, check_texts
 from jumok.tasks.pipeline.text_warnings import row_warnings, unread_tokens, warned
@@ -36,7 +36,7 @@ BATCH_TOKENS = 4_096  # of the sources and the beams of a batch
 BATCH_ROWS = 32  # of a batch of continuations
 
 
-class GenerationModel(EngineModel):
+class GenerationModel(EngineModel[GeneratedText]):
     """An encoder-decoder or a language model in the C++ kernel; call `load` to open one.
 
     >>> from jumok.engine import load
@@ -85,7 +85,7 @@ class GenerationModel(EngineModel):
         shared = decoding.precision == self.decoding.precision
         return GenerationModel(self._run, decoding, self._weights if shared else None)
 
-    def predict(self, texts: Sequence[str | Pair]) -> list[Output]:
+    def predict(self, texts: Sequence[str | Pair]) -> list[GeneratedText]:
         """One output per text, in order, as `jumok.load` splits texts into lines and sentences.
 
         Raises InputError for what is not a text, or too long, and NonFiniteError for a damaged
@@ -98,7 +98,7 @@ class GenerationModel(EngineModel):
             return list(self._generate(lines))
         return list(predict_parts(lines, split, self._generate, self.decoding.n_best))
 
-    def stream(self, text: str, on_text: Callable[[str], None]) -> Output:
+    def stream(self, text: str, on_text: Callable[[str], None]) -> GeneratedText:
         """Generate for one text by greedy search; pass each part to `on_text` once it is final."""
         check_texts([text], self.vocabulary.max_text_bytes)
 
@@ -144,13 +144,13 @@ class GenerationModel(EngineModel):
         continues = self._run.kind == "decoder"
         found = (self._continue if continues else self._translate)(texts, on_token)
         tokenizer, n_best = self._run.target_tokenizer, self.decoding.n_best
-        outputs: list[Output] = [
+        outputs = [
             to_generated_text(text, candidates, tokenizer, n_best)
             for text, candidates in zip(texts, found, strict=True)
         ]
         rows = [[text] for text in texts]
         warnings = row_warnings(rows, self.vocabulary, self._unread(rows))
-        return warned(outputs, warnings)  # type: ignore[return-value]  # of the same classes
+        return warned(outputs, warnings)
 
     def _translate(
         self, texts: Sequence[str], on_token: OnNewToken | None

@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, get_args, overload
+from typing import Any, Generic, Literal, cast, get_args, overload
 
 import numpy as np
 
 from jumok.decoding.config import DecodingConfig
 from jumok.engine.run import EncoderRun, GeneratorRun, OpenedRun, open_run
+from jumok.engine.token_vectors import TokenVectors
 from jumok.errors import ConfigError, InputError, JumokError
 from jumok.extras import is_installed
 from jumok.models.config import SentencePooling
@@ -31,7 +32,7 @@ from jumok.tasks.inputs.text_encoder import (
     row_token_types,
     uses_token_types,
 )
-from jumok.tasks.pipeline.outputs import Output
+from jumok.tasks.pipeline.outputs import Output, OutputT
 from jumok.tasks.pipeline.predictions import cosines
 from jumok.tasks.pipeline.text_inputs import Pair, as_lines, as_list, check_pooling, check_texts
 from jumok.tasks.pipeline.text_warnings import row_warnings, unread_tokens, warned
@@ -40,10 +41,11 @@ from jumok.text.ragged import Ragged
 from jumok.threads import limit_threads
 
 EnginePrecision = Literal["float32", "int8"]
+BATCH_TEXTS = 2_048  # of `encode`: their ids are not worth a file in the cache of tokens
 _ACCELERATORS = ("/dev/nvidiactl", "/dev/kfd")  # device "auto" is then that of PyTorch
 
 
-class EngineModel(ABC):
+class EngineModel(ABC, Generic[OutputT]):
     """A trained model in the C++ kernel; call `load` to open one.
 
     >>> model = load("ko-small-vectors")
@@ -58,16 +60,16 @@ class EngineModel(ABC):
         self.task, self.vocabulary, self.kernel = run.task, run.tokenizer, kernel
 
     @overload
-    def __call__(self, texts: str) -> Output: ...  # type: ignore[overload-overlap]  # a str is one
+    def __call__(self, texts: str) -> OutputT: ...  # type: ignore[overload-overlap]  # a str is one
     @overload
-    def __call__(self, texts: Sequence[str | Pair]) -> list[Output]: ...
-    def __call__(self, texts: str | Sequence[str | Pair]) -> Output | list[Output]:
+    def __call__(self, texts: Sequence[str | Pair]) -> list[OutputT]: ...
+    def __call__(self, texts: str | Sequence[str | Pair]) -> OutputT | list[OutputT]:
         """The output of one text, or one output per text; raises as `predict`."""
         outputs = self.predict(texts)
         return outputs[0] if isinstance(texts, str) else outputs
 
     @abstractmethod
-    def predict(self, texts: Sequence[str | Pair]) -> list[Output]:
+    def predict(self, texts: Sequence[str | Pair]) -> list[OutputT]:
         """One output per text, in order.
 
         A model of pairs reads a tuple of two texts, or a line with a TAB between them. Raises
@@ -117,25 +119,27 @@ class EngineModel(ABC):
         return sha256(repr((*parts, self.task, self.kernel.precision)).encode()).hexdigest()
 
 
-class EncoderModel(EngineModel):
+class EncoderModel(EngineModel[OutputT]):
     """An encoder with one output or vector per text, or pair of texts."""
 
     run: EncoderRun
 
     def __init__(self, run: EncoderRun, precision: EnginePrecision = "float32") -> None:
-        super().__init__(run, KernelChoice.of_engine(precision))
+        alone = not run.config.n_layers  # token vectors without layers
+        super().__init__(
+            run, KernelChoice.of_token_vectors() if alone else KernelChoice.of_engine(precision)
+        )
         self.labels = run.labels
-        session = self._session = EncoderSession(encoder_dims(run.config), precision)
-        with check_weights(run):
-            session.add_head(run.head, run.arrays)
-            session.add_encoder(run.config, run.arrays, run.release_pages)
+        self._session = (
+            TokenVectors(run.config, run.arrays, run.head) if alone else _session(run, precision)
+        )
         self._encode_texts = TextEncoder(run.tokenizer, run.config.max_length)
 
-    def predict(self, texts: Sequence[str | Pair]) -> list[Output]:
+    def predict(self, texts: Sequence[str | Pair]) -> list[OutputT]:
         """One output per text, in order; raises as `EngineModel.predict`."""
         lines = as_lines(texts, paired=self.run.paired)
         check_texts(lines, self.vocabulary.max_text_bytes)
-        return self._with_warnings(self._outputs(lines))
+        return self._with_warnings(cast(Sequence[OutputT], self._outputs(lines)))
 
     def encode(
         self,
@@ -150,12 +154,13 @@ class EncoderModel(EngineModel):
         kind = self._own_pooling if pooling is None else check_pooling(pooling)
         listed = as_list(texts)
         check_texts(listed, self.vocabulary.max_text_bytes)
-        rows = self._encode_texts(listed)
-        vectors = self._session.vectors(rows, kind, normalize=normalize in (None, True))
-        found: np.ndarray[Any, np.dtype[np.float32]] = (
-            vectors[0] if isinstance(texts, str) else vectors
+        parts = [listed[i : i + BATCH_TEXTS] for i in range(0, max(len(listed), 1), BATCH_TEXTS)]
+        rows = map(self._encode_texts, parts)
+        normalized = normalize in (None, True)
+        found: np.ndarray[Any, np.dtype[np.float32]] = np.concatenate(
+            [self._session.vectors(part, kind, normalize=normalized) for part in rows]
         )
-        return found
+        return found[0] if isinstance(texts, str) else found
 
     def encode_ids(
         self, rows: Sequence[Sequence[int]], *, normalize: bool | None = None
@@ -191,11 +196,19 @@ class EncoderModel(EngineModel):
             return None
         return row_token_types(rows, self.vocabulary.sep_id)
 
-    def _with_warnings(self, outputs: Sequence[Output]) -> list[Output]:
+    def _with_warnings(self, outputs: Sequence[OutputT]) -> list[OutputT]:
         run, tokenizer = self.run, self.vocabulary
         rows = [each.text.split("\t") if run.paired else [each.text] for each in outputs]
         unread = unread_tokens(rows, tokenizer, run.config.max_length, run.task)
         return warned(outputs, row_warnings(rows, tokenizer, unread))
+
+
+def _session(run: EncoderRun, precision: EnginePrecision) -> EncoderSession:
+    session = EncoderSession(encoder_dims(run.config), precision)
+    with check_weights(run):
+        session.add_head(run.head, run.arrays)
+        session.add_encoder(run.config, run.arrays, run.release_pages)
+    return session
 
 
 @contextmanager
@@ -277,7 +290,7 @@ def find(
         run = open_run(folder, mapped=mapped)
         if isinstance(run, EncoderRun):
             known: Any = precision or "float32"
-            usable = not decoding and is_compiled_encoder(known)
+            usable = not decoding and (not run.config.n_layers or is_compiled_encoder(known))
             return EncoderModel(run, known) if usable else None
         if decoding is None or precision is not None:
             return None

@@ -7,7 +7,7 @@ Everything that `jumok.load` checks about these files is checked here as well, b
 import math
 import mmap
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,10 @@ from jumok.atomic_io import check_path_name, expand_home, open_regular
 from jumok.config_io import ConfigDict, from_dict, read_toml
 from jumok.decoding.config import DecodingConfig
 from jumok.engine.tasks import TASKS, EngineTask
+from jumok.engine.token_vectors import unsupported_token_vectors
 from jumok.errors import InputError, Message
 from jumok.models.config import MAX_TABLE_POSITIONS
+from jumok.models.int8_weights import SUFFIX, Kinds, dequantize_rows, scaled_names
 from jumok.models.size import check_model_size
 from jumok.models.weight_shapes import check_shapes
 from jumok.native.layout import (
@@ -34,7 +36,7 @@ from jumok.native.layout import (
     unsupported_generator,
 )
 from jumok.native.session import Head
-from jumok.safetensors_io import dtype_name, read_header
+from jumok.safetensors_io import TensorEntry, dtype_name, read_header
 from jumok.shipped import resolve_model
 from jumok.tasks.recipe.tables import (
     ModelConfig,
@@ -60,7 +62,7 @@ GENERATORS: dict[str, GeneratorKind] = {  # the kind of model of a task that gen
 }
 _FOREIGN = ("origin", "extensions.json")  # an imported checkpoint, parts of other distributions
 _CHECKPOINT = ("config.json", "modules.json")  # of another library, where there is no recipe
-_DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
+_DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16, "I8": np.int8}
 
 
 class UnsupportedError(InputError):
@@ -137,6 +139,9 @@ def open_run(name: str | Path, *, mapped: bool = True) -> EncoderRun | Generator
     if kind is None:
         head, shapes = _head(TASKS[task], config, len(labels))
         _check_weights(folder, config, config.n_layers, lambda: encoder_shapes(config) | shapes)
+        unsupported = None if config.n_layers else unsupported_token_vectors(config, head)
+        if unsupported is not None:
+            raise UnsupportedError(unsupported)
     else:
         n_layers = max(config.n_layers, decoder_layers(config))
         _check_weights(folder, config, n_layers, lambda: generator_shapes(config, kind))
@@ -175,6 +180,9 @@ def _check_weights(
 ) -> None:
     """Raise InputError for weights of another model than that of the config."""
     entries = read_header(folder / WEIGHTS)
+    scaled = scaled_names(_kinds(entries))
+    for name in scaled:
+        del entries[name + SUFFIX]
     # A config of a few bytes may claim a billion layers, or positions.
     check_model_size(config, sum(math.prod(entry.shape) for entry in entries.values()))
     if n_layers > len(entries) or config.position_offset > MAX_TABLE_POSITIONS:
@@ -185,7 +193,7 @@ def _check_weights(
         {
             name: dtype
             for name, entry in entries.items()
-            if "float" not in (dtype := dtype_name(entry.dtype))
+            if name not in scaled and "float" not in (dtype := dtype_name(entry.dtype))
         },
     )
 
@@ -193,7 +201,8 @@ def _check_weights(
 def map_arrays(path: Path) -> tuple[dict[str, Array], mmap.mmap]:
     """The tensors of a safetensors file as read-only views of the mapped file; bfloat16 as uint16.
 
-    Raises InputError for an invalid file, UnsupportedError for other types than floats.
+    Matrices of int8 with the scales of their rows are copies in float32. Raises InputError for an
+    invalid file, UnsupportedError for other types than floats.
     """
     entries = read_header(path)
     with open_regular(path) as (file, _):
@@ -206,7 +215,13 @@ def map_arrays(path: Path) -> tuple[dict[str, Array], mmap.mmap]:
             raise _unsupported(f"weights of type {entry.dtype}")
         array: Array = data[entry.start : entry.end].view(_DTYPES[entry.dtype])
         arrays[name] = np.require(array.reshape(entry.shape), requirements="A")
+    for name in scaled_names(_kinds(entries)):
+        arrays[name] = dequantize_rows(arrays[name], arrays.pop(name + SUFFIX))
     return arrays, mapping
+
+
+def _kinds(entries: Mapping[str, TensorEntry]) -> Kinds:
+    return {name: (entry.dtype, entry.shape) for name, entry in entries.items()}
 
 
 def _check_is_own(folder: Path) -> None:

@@ -151,6 +151,11 @@ def unsupported_reason(model: nn.Module) -> Message | None:
             "the model must have an encoder, got {kind}; use the unoptimized model",
             kind=type(model).__name__,
         )
+    if not all(len(encoder.stack.layers) for encoder in encoders if _is_plain(encoder)):
+        return Message(
+            "inference.no_layers",
+            "the encoder must have layers, got none; use the unoptimized model",
+        )
     device = next(model.parameters()).device
     if device.type != "cpu":
         return Message(
@@ -168,7 +173,7 @@ def unsupported_reason(model: nn.Module) -> Message | None:
                 name=name,
             )
     for encoder in encoders:
-        if type(encoder.stack) is not TransformerStack:
+        if not _is_plain(encoder):
             continue
         for extension in encoder.stack.extensions():
             if extension not in _COMPUTED:
@@ -185,6 +190,10 @@ def unsupported_reason(model: nn.Module) -> Message | None:
                 kind=type(module).__name__,
             )
     return None
+
+
+def _is_plain(encoder: Encoder) -> bool:
+    return type(encoder.stack) is TransformerStack
 
 
 _COMPUTED = (  # of what the layers may have beyond those of the paper and of BERT

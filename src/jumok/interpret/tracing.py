@@ -92,6 +92,12 @@ def trace(
         raise TraceError(
             "trace.decode_and_target", "decode must be left out with a target, got both"
         )
+    if not model.recipe.model.n_layers:
+        raise TraceError(
+            "trace.no_layers",
+            "the model must have layers, got none: there is no attention to trace; try another "
+            "model",
+        )
     model.check_texts([*texts, *(targets or [])])
     own = copy_for_hooks(model, decode or {})
     muted = recorder.mute_heads(own.model, mute)

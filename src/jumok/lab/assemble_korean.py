@@ -1,13 +1,14 @@
 """Make the text of the corpus `ko-small` from its sources, and check that it repeats nothing."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 from jumok.atomic_io import write_atomically
 from jumok.data.config import DataConfig
-from jumok.data.corpora.korean_text import HELD_OUT, SOURCES, TextSource
+from jumok.data.corpora.korean_text import EVALUATION_FILES, HELD_OUT, SOURCES, TextSource
 from jumok.data.corpora.paths import corpus_folders, find_file
-from jumok.data.files.lines import read_lines
+from jumok.data.files.lines import Line, read_lines
 from jumok.data.load import load_splits
 from jumok.data.splits import Splits
 from jumok.errors import DataError
@@ -32,9 +33,10 @@ def assemble_korean(path: Path) -> Assembly:
 def assemble_sentences(path: Path, limit: int) -> Assembly:
     """Write at most `limit` sentences of each source into one file, in a fixed random order.
 
-    They are sentences of what `assemble_korean` writes, whose counts are returned.
+    They are sentences of what `assemble_korean` writes, whose counts are returned, without those
+    of KLUE-STS, KLUE-NLI and FLORES.
     """
-    assembly = Assembly(HeldOut(held_out_texts()))
+    assembly = Assembly(HeldOut([*held_out_texts(), *evaluation_texts()]))
     sampled: dict[bytes, str] = {}
     for source in SOURCES:
         lines = assembly.keep(source.name, source_texts(source))
@@ -53,37 +55,54 @@ def held_out_texts() -> Iterator[str]:
                 yield from _texts(splits, split, korean)
 
 
+def evaluation_texts() -> Iterator[str]:
+    """The Korean texts of the evaluation sets that are no corpora of jumok."""
+    for file, fields in EVALUATION_FILES:
+        content = b"\n".join(line.content for line in _lines("evaluation sets", file)).decode()
+        if not fields:
+            yield from content.split("\n")
+            continue
+        for row in json.loads(content):
+            yield from (row[field] for field in fields)
+
+
 def source_texts(source: TextSource) -> Iterator[str]:
     """The texts of a source, in order."""
     if source.corpus:
         splits = load_splits(DataConfig(corpus=source.corpus), source.columns, only=["train"])
         yield from _texts(splits, "train", source.text_columns)
     for file in source.files:
-        folder, _, name = file.rpartition("/")
-        path = find_file(corpus_folders(folder), name)
-        if path is None:
-            raise DataError(
-                "data.source_missing",
-                "the source {source!r} must be there as {file} (or .xz, .gz); set JUMOK_DATA to "
-                "the folder that contains it",
-                source=source.name,
-                file=file,
-            )
-        for line in read_lines(path):
-            if line.fault:
-                raise DataError(
-                    "data.damaged_line",
-                    "{path}:{number}: {fault}; restore the file",
-                    path=path,
-                    number=line.number,
-                    fault=line.fault,
-                )
+        for line in _lines(source.name, file):
             yield line.content.decode()
 
 
-def repeated_lines(path: Path) -> list[str]:
-    """The lines of a file that repeat a sentence of a dev or test set."""
-    held_out = HeldOut(held_out_texts())
+def _lines(source: str, file: str) -> Iterator[Line]:
+    """The lines of a file of a source. Raises DataError where it is missing or damaged."""
+    folder, _, name = file.rpartition("/")
+    path = find_file(corpus_folders(folder), name)
+    if path is None:
+        raise DataError(
+            "data.source_missing",
+            "the source {source!r} must be there as {file} (or .xz, .gz); set JUMOK_DATA to "
+            "the folder that contains it",
+            source=source,
+            file=file,
+        )
+    for line in read_lines(path):
+        if line.fault:
+            raise DataError(
+                "data.damaged_line",
+                "{path}:{number}: {fault}; restore the file",
+                path=path,
+                number=line.number,
+                fault=line.fault,
+            )
+        yield line
+
+
+def repeated_lines(path: Path, *, evaluation: bool = False) -> list[str]:
+    """The lines of a file that repeat a sentence of a dev or test set, or of `evaluation_texts`."""
+    held_out = HeldOut([*held_out_texts(), *(evaluation_texts() if evaluation else ())])
     lines = (line.content.decode() for line in read_lines(path))
     return [line for line in lines if held_out.repeated_in(line)]
 

@@ -73,7 +73,7 @@ def assemble(
             numbers = counts.kept, counts.read, _megabytes(counts.bytes)
             left_out = counts.duplicates, counts.held_out
             print_line(f"{'':<15} {translate(template, *numbers, *left_out)}")
-    repeated = repeated_lines(path)
+    repeated = repeated_lines(path, evaluation=bool(sentences))
     if repeated:
         raise DataError(
             "data.held_out_repeated",

@@ -5,7 +5,7 @@ from typing import Literal
 
 from jumok.config_io import check_range
 from jumok.errors import ConfigError
-from jumok.nn.config import Activation, LayerConfig, check_dimension
+from jumok.nn.config import MAX_DIMENSION, Activation, LayerConfig, check_dimension
 from jumok.nn.rope import DEFAULT_ROPE
 
 Tying = Literal["all", "inputs", "target", "none"]
@@ -51,7 +51,8 @@ sinusoidal?
 
     vocabulary_size         rows of the token embedding
     target_vocabulary_size  of a second vocabulary for targets; None: one for both sides
-    n_layers                layers of the encoder, or of a decoder alone
+    n_layers                layers of the encoder, or of a decoder alone; 0: an encoder of token
+                            vectors alone
     n_decoder_layers        of the decoder of an encoder-decoder; None: n_layers
     positions               "sinusoidal" (3.5), "sinusoidal_halves" (Marian), "learned" (BERT),
                             "rotary" (RoFormer), "sinusoidal_rotary" (both), "relative" (T5),
@@ -105,8 +106,9 @@ sinusoidal?
                 max_table_positions=MAX_TABLE_POSITIONS,
                 max_length=self.max_length,
             )
-        for name in ("vocabulary_size", "n_layers", "max_length", "embedding_dim"):
+        for name in ("vocabulary_size", "max_length", "embedding_dim"):
             check_dimension(name, getattr(self, name))
+        check_range("n_layers", self.n_layers, f"[0, {MAX_DIMENSION}]")
         if self.target_vocabulary_size is not None:
             check_dimension("target_vocabulary_size", self.target_vocabulary_size)
         check_range("position_offset", self.position_offset, "[0, inf)")

@@ -1,4 +1,4 @@
-"""What runs a model: the C++ kernel or PyTorch."""
+"""What runs a model: the C++ kernel, PyTorch or numpy."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -17,7 +17,7 @@ class KernelChoice:
     torch in float32: the model is on cuda:0
     """
 
-    kernel: Literal["torch", "native"]
+    kernel: Literal["torch", "native", "numpy"]
     precision: "DecoderPrecision"
     reason: str
 
@@ -26,6 +26,11 @@ class KernelChoice:
         """The choice of `jumok.engine`, with the instructions of the kernel."""
         instructions = best_instruction_set().name
         return cls("native", precision, f"the engine for {instructions}, without PyTorch")
+
+    @classmethod
+    def of_token_vectors(cls) -> "KernelChoice":
+        """The choice of `jumok.engine` for an encoder without layers."""
+        return cls("numpy", "float32", "the encoder has no layers")
 
     def __str__(self) -> str:
         """One line."""

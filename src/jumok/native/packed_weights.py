@@ -8,6 +8,7 @@ import numpy as np
 
 from jumok.errors import JumokError
 from jumok.models.finite_weights import check_finite_array
+from jumok.models.int8_weights import quantize_rows
 from jumok.native.build import KernelError
 from jumok.native.gguf_quantize import BlockName, quantize, scales
 from jumok.native.layout import Array, Arrays, Floats, to_bfloat16, to_float32
@@ -19,7 +20,6 @@ DecoderPrecision = WeightPrecision | BlockName  # an encoder has no blocks
 # In the order of c_api.cpp.
 PRECISIONS: tuple[DecoderPrecision, ...] = ("float32", "bfloat16", "int8", "q8_0", "q4_0")
 
-INT8_MAX = 127
 _HEAD = "head."  # linear maps of these names are float32 in every precision
 _ROWS_PER_UPLOAD = 256  # converted at a time, which avoids a second copy of a large matrix
 
@@ -130,19 +130,6 @@ def pack_rows(name: str, weight: Array, precision: DecoderPrecision) -> tuple[Ar
     packed: Array = to_bfloat16(weight) if precision == "bfloat16" else to_float32(weight)
     check_finite_array(name, packed, "a packed model")  # a huge float32 is not in bfloat16
     return np.ascontiguousarray(packed), None
-
-
-def quantize_rows(x: Floats) -> tuple[Array, Floats]:
-    """x (N, K) -> q (N, K) int8 and scale (N) float32, as `jumok.native.quantize.quantize_rows`.
-
-    >>> q, scale = quantize_rows(np.array([[1.27, -0.5], [0.0, 0.0]], np.float32))
-    >>> q.tolist(), scale.tolist()
-    ([[127, -50], [0, 0]], [0.009999999776482582, 1.0])
-    """
-    scale = np.maximum(x.max(1), -x.min(1)) / np.float32(INT8_MAX)  # (N)
-    scale[scale == 0] = 1
-    q = np.rint(x / scale[:, None]).clip(-INT8_MAX, INT8_MAX)
-    return q.astype(np.int8), scale
 
 
 def _check_status(status: int, name: str) -> None:

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Final, Literal, Self
 
-from jumok.config_io import check_choices, check_range
+from jumok.config_io import check_choices, check_range, unknown_key
 from jumok.errors import ConfigError
 from jumok.nn.rope import DEFAULT_ROPE, RopeConfig
 from jumok.registry import Registry
@@ -121,6 +121,12 @@ class LayerConfig:
     dropout: float = 0.1  # on the output of each sublayer (5.4)
     attention_dropout: float = 0.0  # on the weights; 0.1 in BERT
     activation_dropout: float = 0.0  # inside the feed-forward layer; 0.1 in T5
+
+    def __new__(cls, *_: object, **settings: object) -> Self:
+        """Raise ConfigError for an unknown keyword, with the nearest name; Python's names none."""
+        for name in settings.keys() - {each.name for each in fields(cls)}:
+            raise unknown_key(name, [each.name for each in fields(cls)])
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         check_choices(self)

@@ -98,6 +98,8 @@ class TransformerStack(nn.Module):
 
     def extensions(self) -> tuple[str, ...]:
         """What the layers have beyond those of the paper, BERT, GPT-2 and T5, in words."""
+        if not len(self.layers):
+            return ()
         layer = self.layers[0]
         assert isinstance(layer, TransformerLayer)
         attention, norm = layer.self_attention, layer.self_attention_norm

@@ -107,7 +107,8 @@ class PipelineEngine(Engine):
         pipeline = self.pipeline(decoding)
         if sentences and isinstance(pipeline, GenerationPipeline):
             return pipeline.predict([text], sentences=True)[0]
-        return pipeline(text)
+        output: Output = pipeline(text)
+        return output
 
     def predictions(self, texts: Sequence[str]) -> Sequence[Output]:
         """The outputs of several texts."""

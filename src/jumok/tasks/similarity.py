@@ -215,13 +215,19 @@ def check_distillation(recipe: Recipe) -> None:
             "whose texts are in [distillation]; remove them",
         )
     model = recipe.model
-    narrow = model.init or model.d_embedding or not model.norm_first or model.norm != "layer"
-    if config.token_vectors and (narrow or model.positions not in ("rotary", "relative")):
+    narrow = model.init or model.d_embedding
+    if model.n_layers:
+        begins = model.norm_first and model.norm == "layer"
+        begins = begins and model.positions in ("rotary", "relative")
+    else:
+        begins = not (model.norm_first or model.scale_embedding) and model.positions == "none"
+    if config.token_vectors and (narrow or not begins):
         raise InputError(
             "task.token_vectors_of_other_model",
             "distillation.token_vectors needs a new model with norm_first = true, norm = "
-            '"layer", positions = "rotary" or "relative" and no d_embedding; set these, or leave '
-            "it out",
+            '"layer", positions = "rotary" or "relative" and no d_embedding, or with n_layers = 0, '
+            'norm_first = false, positions = "none" and scale_embedding = false; set these, or '
+            "leave it out",
         )
 
 
@@ -256,7 +262,7 @@ def read_pairs(table: Table, tokenizer: Tokenizer, recipe: Recipe) -> TextPairs:
     return TextPairs(pairs.first, pairs.second, targets.astype(np.float32), has_scores)
 
 
-def _check_scores(train: Table, recipe: Recipe) -> None:
+def check_scores(train: Table, recipe: Recipe) -> None:
     """Raise InputError for scores that no cosine can reach, which pull all vectors together."""
     if "score" not in train.column_names or recipe.similarity.positive:
         return
@@ -361,22 +367,28 @@ class SimilarityJob(RecipeJob[TextPairBatch]):
         if texts:
             self.train = pair_with_itself(texts, self.tokenizer, self.recipe)
         else:
-            _check_scores(splits.train, self.recipe)
+            check_scores(splits.train, self.recipe)
             self.train = read_pairs(splits.train, self.tokenizer, self.recipe)
         self.dev = read_pairs(splits.dev, self.tokenizer, self.recipe)
 
     def epoch(self, number: int) -> LazyBatches[TextPairBatch]:
         """The batches of an epoch, with pairs of similar length together."""
+        return LazyBatches(self.index_batches(self.train.lengths, number), self.pair_batch)
 
-        def build(examples: NDArray[np.int64]) -> TextPairBatch:
-            first, second = (
-                collate([rows[i] for i in examples], self.tokenizer.padding_id, self.device)
-                for rows in (self.train.first, self.train.second)
-            )
-            targets = torch.from_numpy(self.train.targets[examples]).to(self.device)
-            return TextPairBatch(first, second, targets, self.train.has_scores)
+    def pair_batch(self, examples: NDArray[np.int64]) -> TextPairBatch:
+        """The training pairs of these numbers."""
+        first, second = (
+            collate([rows[i] for i in examples], self.tokenizer.padding_id, self.device)
+            for rows in (self.train.first, self.train.second)
+        )
+        targets = torch.from_numpy(self.train.targets[examples]).to(self.device)
+        return TextPairBatch(first, second, targets, self.train.has_scores)
 
-        return LazyBatches(self.index_batches(self.train.lengths, number), build)
+    def pair_cosines(self, batch: TextPairBatch) -> Tensor:
+        """The cosine of the vectors of each pair, (B,)."""
+        return cosines(
+            *(forward(self.model, each, self.tokenizer) for each in (batch.first, batch.second))
+        )
 
     def loss(self, batch: TextPairBatch) -> Tensor:
         """With scores (cosine - score)^2, otherwise the multiple negatives ranking loss; a sum.

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.tasks.inputs.special_tokens import build_inputs
-from jumok.tasks.pipeline.outputs import EvaluationResult, Output, RunOutputs
+from jumok.tasks.pipeline.outputs import EvaluationResult, GeneratedText, Output, RunOutputs
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.tables import ModelConfig, ModelKind
 from jumok.text.ragged import Ragged
@@ -178,7 +178,9 @@ class GenerativeTask(Task):
         """The decoding settings, limited to what the model supports."""
 
     @abstractmethod
-    def stream(self, pipeline: Pipeline, text: str, on_text: Callable[[str], None]) -> Output:
+    def stream(
+        self, pipeline: Pipeline, text: str, on_text: Callable[[str], None]
+    ) -> GeneratedText:
         """Generate for one text; pass each part to `on_text` as soon as it is final."""
 
     @abstractmethod

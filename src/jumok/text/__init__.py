@@ -1,10 +1,15 @@
 """Strings to ids and back: vocabularies, their training, sampling, streaming and measuring."""
 
-from jumok.text.normalization import compose_hangul, nfc
-from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
-from jumok.text.streaming import StreamingDecoder
-from jumok.text.tokenizer import SPECIAL_PIECES, Tokenizer
-from jumok.text.vocabulary_report import LossyText, VocabularyReport, measure_vocabulary
+from typing import TYPE_CHECKING
+
+from jumok.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from jumok.text.normalization import compose_hangul, nfc
+    from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
+    from jumok.text.streaming import StreamingDecoder
+    from jumok.text.tokenizer import SPECIAL_PIECES, Tokenizer
+    from jumok.text.vocabulary_report import LossyText, VocabularyReport, measure_vocabulary
 
 __all__ = [
     "SPECIAL_PIECES",
@@ -18,3 +23,14 @@ __all__ = [
     "measure_vocabulary",
     "nfc",
 ]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "normalization": ("compose_hangul", "nfc"),
+        "sentencepiece": ("SentencePieceTokenizer", "VocabularyConfig"),
+        "streaming": ("StreamingDecoder",),
+        "tokenizer": ("SPECIAL_PIECES", "Tokenizer"),
+        "vocabulary_report": ("LossyText", "VocabularyReport", "measure_vocabulary"),
+    },
+)

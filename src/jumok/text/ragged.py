@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -32,7 +33,7 @@ class Ragged:
     def from_lists(cls, rows: Sequence[Sequence[int]]) -> "Ragged":
         """Rows from lists of ids."""
         lengths = np.fromiter((len(row) for row in rows), np.int64, count=len(rows))
-        ids = np.fromiter((i for row in rows for i in row), np.int32, count=int(lengths.sum()))
+        ids = np.fromiter(chain.from_iterable(rows), np.int32, count=int(lengths.sum()))
         return cls.from_lengths(ids, lengths)
 
     @classmethod

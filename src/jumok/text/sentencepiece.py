@@ -51,6 +51,7 @@ _DECLARED = {_PAD: "pad", _BOS: "bos", _EOS: "eos"}
 _MAX_FILE_BYTES = 1 << 30
 _TRAINING_THREADS = 2  # float sums depend on the number of threads: fixed, for the same bytes
 _TEXTS_PER_THREAD = 512
+_TEXTS_OF_A_THREAD = 32  # a list of fewer is slower than one text after the other
 _TEXTS_PER_BATCH = 4_096
 _LINE_BREAKS = re.compile(r"[\r\n\t]+")
 
@@ -395,7 +396,7 @@ class SentencePieceTokenizer:
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of many texts, on all cores."""
         prepared, threads = self._prepare(texts), _threads(len(texts))
-        if threads == 1:  # SentencePiece starts a thread for a list, which costs more than a text
+        if len(texts) < _TEXTS_OF_A_THREAD:  # SentencePiece starts one for any list
             return [self._processor.encode(text, out_type=int) for text in prepared]
         rows: list[list[int]] = self._processor.encode(prepared, out_type=int, num_threads=threads)
         return rows

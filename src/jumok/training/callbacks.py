@@ -1,9 +1,11 @@
 """Callbacks: the user's own code at four moments of a training."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from torch import nn
 
 from jumok.errors import JumokError
 from jumok.terminal import command_line, escape_control
@@ -38,6 +40,8 @@ class TrainingStatus:
     dev_loss: float | None = None  # of the same evaluation
     best_step: int = 0  # the step with the best score so far; 0 before the first evaluation
     ended: str = ""  # why the training ended: done, minutes, patience or callback
+    model: nn.Module | None = None  # to read: its weights of this step, perhaps in training mode
+    statistics: Mapping[str, float] = field(default_factory=dict)  # of this step; {} where not due
     stop: Callable[[], None] = lambda: None  # end the training after an evaluation of this step
     log: Callable[[str], None] = lambda text: None  # print a line above the progress bar
 
@@ -54,8 +58,9 @@ class Callback:
 
     A method may read `status`, call `status.stop()` (the step is evaluated, saved, and the training
     ends as if it were complete) and `status.log("text")`. It cannot change the training otherwise:
-    the weights are the same with and without callbacks that do not stop. With several processes
-    callbacks are called in the first one only.
+    the weights are the same with and without callbacks that do not stop; one that writes into the
+    weights of `status.model` ends the run. With several processes callbacks are called in the first
+    one only.
 
     An exception in a callback ends the run with CallbackError, after a checkpoint: correct the
     callback, and resume the run with `jumok.resume(folder, callbacks=...)`.
@@ -98,7 +103,10 @@ class CallbackCalls:
         """Call the method `moment` of each callback, until one fails."""
         for callback in self.callbacks if self.failure is None else ():
             with self._caught(f"{type(callback).__name__}.{moment}", status.step):
+                before = _versions(status.model)
                 getattr(callback, moment)(status)
+                if _versions(status.model) != before:
+                    raise RuntimeError("it changed the weights of status.model, which is to read")
 
     @contextmanager
     def _caught(self, name: str, step: int) -> Iterator[None]:
@@ -119,3 +127,8 @@ class CallbackCalls:
                 resume=resume,
             )
             self.failure.__cause__ = error
+
+
+def _versions(model: nn.Module | None) -> list[int]:
+    """How often each weight was written in place."""
+    return [] if model is None else [weight._version for weight in model.parameters()]

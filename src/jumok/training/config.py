@@ -59,6 +59,7 @@ class TrainingConfig:
     keep_checkpoints: int = 2  # the newest ones, besides the best one
     patience: int = 0  # evaluations without a better score before stopping; 0: never stop early
     log_every: int = 20  # steps between two records in metrics.jsonl
+    statistics: bool = False  # with each record: gradients, updates and entropies (statistics.py)
     timeout: float = 600.0  # seconds until a process that does not answer counts as lost
 
     def __post_init__(self) -> None:
@@ -88,7 +89,7 @@ class TrainingConfig:
         if self.spike_factor:
             self._check("spike_factor", "(1, inf)", "; 0 turns it off")
         self._check("keep_checkpoints", "[2, inf)")
-        for name in ("strict", "compile"):
+        for name in ("strict", "compile", "statistics"):
             if self.sharding != "none" and getattr(self, name):
                 raise InputError(
                     "training.not_with_sharding",

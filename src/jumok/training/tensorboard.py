@@ -32,6 +32,8 @@ class TensorBoard(Callback):
         if status.step % self.every == 0:
             values = {"learning_rate": status.learning_rate, "tokens/s": status.tokens_per_second}
             self._write(status, **{"train/loss": status.loss}, **values)
+        if status.statistics:  # of training.statistics
+            self._write(status, **status.statistics)
 
     def on_evaluation(self, status: TrainingStatus) -> None:
         """Write the loss and the score on the development split."""

@@ -67,6 +67,7 @@ from jumok.training.reporting.progress_bar import ProgressBar, Throughput
 from jumok.training.schedules import lr_multiplier
 from jumok.training.signals import StopRequest, handle_signals
 from jumok.training.state import EndReason, TrainerState
+from jumok.training.statistics import Statistics, StepStatistics, head_entropies
 
 
 class Trainer(Generic[BatchT]):
@@ -128,6 +129,7 @@ class Trainer(Generic[BatchT]):
         self.learning_rate = 0.0  # of the last step
         self.compiling = False  # compiled, but no step has shown yet that it works
         self.write_error: StorageError | None = None  # of the metrics; raised at the next commit
+        self.statistics: Statistics = {}  # of the last step, where they are due
         self._in_train_mode = False  # model.train() walks over all modules: not at every step
 
     def _make_strategy(self) -> ParallelStrategy[BatchT]:
@@ -270,7 +272,10 @@ class Trainer(Generic[BatchT]):
             self.config.schedule, step, self.config.warmup_steps, progress
         )
         failure = diagnose(loss, norm.item(), self.state, self.config.spike_factor)
-        if failure is None:
+        self.statistics = {}
+        if failure is None and self.config.statistics and step % self.config.log_every == 0:
+            self._apply_with_statistics(step, loss, norm, batches)
+        elif failure is None:
             self._apply_step(step, loss, norm)
         else:
             self._skip_step(step, batches, failure)
@@ -356,6 +361,16 @@ class Trainer(Generic[BatchT]):
         self.ema.update(step)
         self.state = self.state.after_step(loss)
 
+    def _apply_with_statistics(
+        self, step: int, loss: float, norm: Tensor, batches: Mapping[int, BatchT]
+    ) -> None:
+        """The same, and read what the step did; the weights are those without statistics."""
+        measured = StepStatistics(self.parameters)
+        self._apply_step(step, loss, norm)
+        index, batch = next(iter(batches.items()))
+        entropies = head_entropies(self.job.model, lambda: self._loss(step, index, batch))
+        self.statistics = measured.after_update() | entropies
+
     def _skip_step(self, step: int, batches: Mapping[int, BatchT], failure: StepFailure) -> None:
         """Dump the batches of a step that is not applied. May raise NonFiniteError."""
         if not failure.finite:
@@ -430,6 +445,7 @@ class Trainer(Generic[BatchT]):
         """Call the callbacks, in the first process only."""
         if self.callbacks and self.processes.rank == 0:
             self.callbacks.call(moment, self._status())
+            self._in_train_mode = False  # a callback may have called status.model.eval()
 
     def _callback_stopped(self) -> bool:
         """Whether a callback has stopped the training; the same in all processes."""
@@ -455,6 +471,8 @@ class Trainer(Generic[BatchT]):
             ended=state.ended,
             stop=self.callbacks.stop,
             log=self.bar.log,
+            model=self.job.model,
+            statistics=self.statistics,
         )
 
     def _raise_if_stopped(self, signal: float, stop: StopRequest) -> None:
@@ -481,6 +499,9 @@ class Trainer(Generic[BatchT]):
             seconds=self.throughput.seconds,
         )
         self._write_metrics(record)
+        if self.statistics:
+            at = {name: record[name] for name in ("step", "epoch", "seconds")}
+            self._write_metrics({"kind": "statistics", **at, **self.statistics})
 
     def _write_metrics(self, record: LogRecord) -> None:
         """Write a record; all processes raise its error together, before the next commit."""

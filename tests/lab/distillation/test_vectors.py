@@ -1,5 +1,6 @@
 """Distillation of vectors: the teacher's geometry in the width of the student, on plain texts."""
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -11,15 +12,23 @@ import torch
 
 import jumok
 from jumok.data.load import load_splits
+from jumok.data.splits import Splits
 from jumok.errors import InputError
 from jumok.lab.distillation.projection import Projection
-from jumok.lab.distillation.vectors import VectorDistillationJob, distilled_texts
+from jumok.lab.distillation.vectors import (
+    PAIRS,
+    VectorDistillationJob,
+    distilled_texts,
+    order_loss,
+    scored_pairs,
+)
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.text_vectors import Vectors
 from jumok.tasks.recipe.recipe import Recipe, load_recipe
+from jumok.tasks.recipe.tables import RegressionConfig
 from jumok.tasks.runs.setup import prepare_training
 from jumok.tasks.runs.train import resume, train
-from tests.tasks.tiny_jobs import CPU, score_rows
+from tests.tasks.tiny_jobs import CPU, recipe, review_vocabulary, score_rows, splits
 from tests.tiny_runs import reviews
 
 RECIPE = """
@@ -167,6 +176,62 @@ def test_token_vectors_are_a_start_near_the_teacher(tmp_path: Path, review_run: 
     assert not batch.vectors[:, -2:].any()
 
 
+ALONE = (
+    "distillation.token_vectors=true",
+    "model.n_layers=0",
+    'model.positions="none"',
+    "model.scale_embedding=false",
+)
+
+
+def test_an_encoder_without_layers_learns_them_too(tmp_path: Path, review_run: Path) -> None:
+    relational = (*ALONE, "distillation.relational=5.0")
+    job = prepare_training(student(tmp_path, review_run, *relational), CPU).job
+    assert isinstance(job, VectorDistillationJob)
+    assert job.width == job.recipe.model.d_model
+    batch = job.epoch(0)[0]
+    u, v = job.model(batch.texts.input_ids, batch.texts.attention_mask), batch.vectors
+    cosine = (1 - (u * v).sum(-1)).sum()
+    between = ((u @ u.T - v @ v.T) ** 2).mean(-1).sum()
+    torch.testing.assert_close(job.loss(batch), cosine + 5 * between)
+    before = job.loss(batch).item()
+    job.initialize()
+    assert job.loss(batch).item() < 0.8 * before
+    train(student(tmp_path, review_run, *relational), tmp_path / "run")
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    losses = [row["loss"] for row in map(json.loads, lines) if row["kind"] == "train"]
+    assert losses[-1] < 0.5 * losses[0]
+
+
+def test_scores_of_the_training_pairs_are_learned_too(tmp_path: Path, review_run: Path) -> None:
+    job = prepare_training(student(tmp_path, review_run, "distillation.scores=0.5"), CPU).job
+    assert isinstance(job, VectorDistillationJob)
+    plain = prepare_training(student(tmp_path, review_run), CPU).job
+    assert isinstance(plain, VectorDistillationJob)
+    batch, without = job.epoch(0)[0], plain.epoch(0)[0]
+    assert without.pairs is None
+    assert batch.pairs is not None
+    assert len(batch.pairs.targets) == PAIRS
+    torch.testing.assert_close(batch.pairs.targets, job.epoch(0)[0].pairs.targets)  # no state
+    plain.model.load_state_dict(job.model.state_dict())
+    order = order_loss(job.pair_cosines(batch.pairs), batch.pairs.targets)
+    torch.testing.assert_close(
+        job.loss(batch), plain.loss(without) + 0.5 * len(batch.vectors) * order
+    )
+
+
+def test_pairs_of_a_sentence_of_another_split_are_left_out() -> None:
+    rows = [("가 나", "다 라", 5.0), ("마 바", "가 하", 1.0), ("사 아", "자 차", 3.0)]
+    columns = ("text", "pair", "score")
+    found = splits(rows, columns)
+    tables = {"train": found["train"], "dev": splits([("가  나!", "타 파", 2.0)], columns)["train"]}
+    plan = recipe("similarity", {"n_segments": 0})
+    plan = dataclasses.replace(plan, regression=RegressionConfig(lowest=0.0, highest=5.0))
+    pairs = scored_pairs(Splits(tables, ()), review_vocabulary(), plan)
+    np.testing.assert_allclose(pairs.targets, [0.2, 0.6])
+    assert len(pairs.first) == len(pairs.second) == 2
+
+
 def test_without_token_vectors_nothing_is_initialized(tmp_path: Path, review_run: Path) -> None:
     job = prepare_training(student(tmp_path, review_run), CPU).job
     before = [weight.clone() for weight in job.model.parameters()]
@@ -202,6 +267,7 @@ def test_resuming_is_bit_identical_and_encodes_nothing_again(
         ("distillation.temperature=2.0", "distillation.temperature and weight must be left out"),
         ("distillation.weight=0.5", "whose only loss is the cosine with the vectors"),
         ("distillation.token_vectors=true", "needs a new model with norm_first = true"),
+        ("distillation.relational=-1.0", "distillation.relational must be"),
         ('similarity.texts="a.txt"', r"\[similarity\] must have no texts and no temperature"),
     ],
 )

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from jumok.errors import InputError
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.recipe.shipped_start import FINE_TUNING, SHIPPED_MODEL, SHIPPED_VECTORS
 from jumok.tasks.runs.train import train
+from tests.errors import raises
 from tests.tiny_runs import reviews
 
 PLAIN = """
@@ -96,6 +98,20 @@ def test_another_start_is_kept(
     assert made.model.init == ""
     assert made.training.batch_tokens != FINE_TUNING["batch_tokens"]
     assert "begins from" not in capsys.readouterr().err
+
+
+def test_a_recipe_that_names_static_vectors_fits_a_linear_layer(recipe: Path) -> None:
+    made = load_recipe(str(recipe), ["model.init=ko-static"])
+    assert (made.model.n_layers, made.model.positions) == (0, "none")
+    assert made.training.method == "auto"
+    assert made.training.batch_tokens == FINE_TUNING["batch_tokens"]
+
+
+def test_only_an_encoder_has_no_layers(recipe: Path) -> None:
+    none = ["model.init=", "model.n_layers=0"]
+    assert load_recipe(str(recipe), none).model.n_layers == 0
+    with raises(InputError, "recipe.no_layers"):
+        load_recipe(str(recipe), [*none, "model.kind=encoder_decoder"])
 
 
 def test_tasks_that_generate_text_are_unchanged(recipe: Path) -> None:

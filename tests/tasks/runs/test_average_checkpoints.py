@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import torch
@@ -102,6 +103,28 @@ def test_load_a_checkpoint_of_a_run(kept_run: Path, tmp_path: Path) -> None:
     recipe.write_text(recipe.read_text().replace("warmup_steps = ", "warmup_steps = 1"))
     with raises(CheckpointError, "run.foreign_checkpoint"):
         jumok.load(moved / "checkpoints/step-4")
+
+
+@pytest.mark.parametrize("recipe", ["reading_recipe", "review_recipe"])
+def test_load_a_checkpoint_of_a_running_training(
+    recipe: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    class Predict(jumok.Callback):
+        outputs: ClassVar[list[object]] = []
+
+        def on_evaluation(self, status: jumok.TrainingStatus) -> None:
+            for folder in sorted((status.folder / "checkpoints").glob("step-*")):
+                assert not (status.folder / "config.json").exists()
+                self.outputs.append(jumok.load(folder, "cpu")("삼 일"))
+
+    path, settings = request.getfixturevalue(recipe), {"steps": 6, "evaluate_every": 2}
+    overrides = {f"training__{name}": value for name, value in settings.items()}
+    run = jumok.train(path, out=tmp_path / "run", callbacks=[Predict()], **overrides)
+    kinds = jumok.GeneratedText | jumok.Prediction
+    assert len(Predict.outputs) >= 1
+    assert all(isinstance(each, kinds) for each in Predict.outputs)
+    newest = jumok.load(run.folder / "checkpoints" / "step-6", "cpu")
+    assert newest.labels == run.load("cpu").labels
 
 
 def test_average_of_a_classifier(review_recipe: Path, tmp_path: Path) -> None:

@@ -177,6 +177,15 @@ HELD_OUT: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("novels", ("text",), ("text",)),
 )
 
+# Files of evaluation sets that are no corpora, and their fields of text; none: plain lines. The
+# sampled sentences repeat none of them; ko-small.txt is older than this list.
+EVALUATION_FILES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("klue/klue-sts-v1.1_dev.json", ("sentence1", "sentence2")),
+    ("klue/klue-nli-v1.1_dev.json", ("premise", "hypothesis")),
+    ("flores/flores-dev.ko", ()),
+    ("flores/flores-test.ko", ()),
+)
+
 _LINES = ("ko-small.txt",)
 
 KO_SMALL = Corpus(

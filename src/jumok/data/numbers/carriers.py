@@ -83,9 +83,30 @@ def with_numbers(random: Random, split: str) -> tuple[str, str]:
 
 
 def without_numbers(random: Random, split: str) -> str:
-    """A sentence to copy: as it is, with phrases that stay, with odd words, or several."""
+    """A sentence to copy, in one of five repeating itself, where a place is hard to find again."""
+    text = _to_copy(random, split)
+    if random.random() < 0.2:
+        repeated = _repeating(random, text)
+        if not may_mention_number(repeated):
+            return repeated
+    return text
+
+
+def _repeating(random: Random, text: str) -> str:
+    """The text with some characters in a row repeated: 초키초키, 이유 이유, ......"""
+    length = min(random.choice((1, 1, 1, 2, 2, 3, 4, 8)), len(text))
+    start = random.randint(0, len(text) - length)
+    span = text[start : start + length]
+    if span[0] == span[-1] == " ":  # no text has two spaces in a row
+        return text
+    most = max(2, min(20 // length, _MOST_CHARACTERS - len(text)))
+    return text[:start] + span * random.randint(2, most) + text[start + length :]
+
+
+def _to_copy(random: Random, split: str) -> str:
+    """A sentence as it is, with phrases that stay, with odd words, or several."""
     form = random.random()
-    if form < 0.55:
+    if form < 0.45:
         return random.choice(carriers(split))
     if form < 0.63:
         text = random.choice(carriers(split))

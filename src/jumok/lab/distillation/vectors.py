@@ -18,9 +18,10 @@ from jumok.data.table import Table
 from jumok.inference.optimization import optimize, unsupported_reason
 from jumok.lab.assemble import HeldOut
 from jumok.lab.distillation.projection import Projection
-from jumok.lab.models.token_vectors import begin_from_token_vectors
+from jumok.lab.models.token_vectors import begin_as_token_vectors, begin_from_token_vectors
 from jumok.language import translate
 from jumok.models import SentenceEncoder
+from jumok.seeding import derive_seed
 from jumok.tasks.inputs.batches import LazyBatches, PaddedBatch, collate
 from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.tasks.inputs.unlabelled_texts import unlabelled_texts
@@ -28,10 +29,20 @@ from jumok.tasks.pipeline.sequence_classification import forward
 from jumok.tasks.pipeline.text_vectors import Vectors
 from jumok.tasks.pipeline.vector_index import cached_vectors, query_prompt
 from jumok.tasks.recipe.recipe import Recipe
-from jumok.tasks.similarity import SimilarityJob, cosines, read_pairs
+from jumok.tasks.similarity import (
+    SimilarityJob,
+    TextPairBatch,
+    TextPairs,
+    check_scores,
+    cosines,
+    read_pairs,
+)
 from jumok.terminal import print_notice
+from jumok.text.tokenizer import Tokenizer
 
 FITTED_ROWS = 65_536  # vectors from which the projection is computed, evenly spaced
+PAIRS = 256  # with scores, in each batch
+ORDER_SCALE = 20.0  # of the cosines, as in sentence-transformers' CoSENTLoss
 
 
 @dataclass(frozen=True)
@@ -40,6 +51,7 @@ class TargetVectorBatch:
 
     texts: PaddedBatch
     vectors: Tensor  # (B, D) float32, of length 1
+    pairs: TextPairBatch | None = None  # with scores
 
     @property
     def tokens(self) -> int:
@@ -67,6 +79,8 @@ class VectorDistillationJob(SimilarityJob):
         width = self.recipe.model.d_model
         self.projection = Projection.fit(self._teacher_rows(fitted), self.width, width)
         self.dev = read_pairs(splits.dev, self.tokenizer, self.recipe)
+        if config.scores:
+            self.train = scored_pairs(splits, self.tokenizer, self.recipe)
 
     @torch.no_grad()
     def initialize(self) -> None:
@@ -84,7 +98,8 @@ class VectorDistillationJob(SimilarityJob):
         counts = np.bincount(self.ids.ids, minlength=n)
         frequencies = counts / counts.sum()
         frequencies[list(self.tokenizer.special_ids.values())] = 1
-        begin_from_token_vectors(
+        begin = begin_from_token_vectors if self._has_layers else begin_as_token_vectors
+        begin(
             self.model.encoder,
             torch.from_numpy(vectors).to(self.device),
             torch.from_numpy(frequencies.astype(np.float32)).to(self.device),
@@ -92,8 +107,13 @@ class VectorDistillationJob(SimilarityJob):
 
     @property
     def width(self) -> int:
-        """The dimensions of the vectors that are learned: two hold the weights of tokens."""
-        return self.recipe.model.d_model - 2 * self.recipe.distillation.token_vectors
+        """The dimensions of the vectors that are learned: two may hold the weights of tokens."""
+        taken = 2 * (self.recipe.distillation.token_vectors and self._has_layers)
+        return self.recipe.model.d_model - taken
+
+    @property
+    def _has_layers(self) -> bool:
+        return self.recipe.model.n_layers > 0
 
     def epoch(self, number: int) -> LazyBatches[TargetVectorBatch]:  # type: ignore[override]
         """The batches of an epoch, with texts of similar length together."""
@@ -101,17 +121,66 @@ class VectorDistillationJob(SimilarityJob):
         def build(examples: NDArray[np.int64]) -> TargetVectorBatch:
             texts = collate([self.ids[i] for i in examples], self.tokenizer.padding_id, self.device)
             vectors = torch.from_numpy(self.projection(self._teacher_rows(examples)))
-            return TargetVectorBatch(texts, vectors.to(self.device))
+            pairs = self._random_pairs(number, int(examples[0]))
+            return TargetVectorBatch(texts, vectors.to(self.device), pairs)
 
         return LazyBatches(self.index_batches(self.ids.lengths, number), build)
 
     def loss(self, batch: TargetVectorBatch) -> Tensor:  # type: ignore[override]
-        """1 - cosine of the vector of a text with that of the teachers, summed over the texts."""
-        return (1 - cosines(forward(self.model, batch.texts, self.tokenizer), batch.vectors)).sum()
+        """1 - cosine of the vector of a text with that of the teachers, summed over the texts.
+
+        With `distillation.scores` plus the `order_loss` of random training pairs, times the texts.
+        With `distillation.relational` plus this weight times the squared difference of the cosines
+        between the texts of the batch, the mean over the other texts (Tung and Mori 2019,
+        "Similarity-preserving knowledge distillation", section 3.1).
+        """
+        u, v = forward(self.model, batch.texts, self.tokenizer), batch.vectors  # (B, D)
+        loss = (1 - cosines(u, v)).sum()
+        if weight := self.recipe.distillation.relational:
+            loss = loss + weight * (u @ u.T - v @ v.T).square().mean(-1).sum()
+        if batch.pairs is not None:
+            found = self.pair_cosines(batch.pairs)
+            weight = self.recipe.distillation.scores * len(u)
+            loss = loss + weight * order_loss(found, batch.pairs.targets)
+        return loss
+
+    def _random_pairs(self, number: int, first: int) -> TextPairBatch | None:
+        """Pairs with scores for the batch of an epoch that begins with this text."""
+        if not self.recipe.distillation.scores:
+            return None
+        seed = derive_seed(self.recipe.seed, "pairs", number, first)
+        rng = np.random.Generator(np.random.Philox(seed))
+        return self.pair_batch(rng.integers(len(self.train.targets), size=PAIRS))
 
     def _teacher_rows(self, examples: NDArray[np.int64]) -> Vectors:
         """The vectors of these texts, one teacher's next to another's: (B, S)."""
         return np.concatenate([vectors[examples] for vectors in self.teachers], -1)
+
+
+def order_loss(found: Tensor, scores: Tensor) -> Tensor:
+    """log(1 + the sum of e^(20 (c_i - c_j))) / 20 over the pairs i, j with a lower score of i.
+
+    The loss CoSENT (Su 2022, kexue.fm/archives/8847): cosines found (P,) must have the order of the
+    scores (P,), whatever their scale.
+
+    >>> order_loss(torch.tensor([0.1, 0.9]), torch.tensor([0.0, 1.0])).item() < 1e-6
+    True
+    >>> round(order_loss(torch.tensor([0.9, 0.1]), torch.tensor([0.0, 1.0])).item(), 3)
+    0.8
+    """
+    wrong = ORDER_SCALE * (found[:, None] - found)[scores[:, None] < scores]
+    return torch.cat([wrong.new_zeros(1), wrong]).logsumexp(0) / ORDER_SCALE
+
+
+def scored_pairs(splits: Splits, tokenizer: Tokenizer, recipe: Recipe) -> TextPairs:
+    """The training pairs with scores, without those of a sentence of another split."""
+    check_scores(splits.train, recipe)
+    pairs, held_out = read_pairs(splits.train, tokenizer, recipe), _held_out(splits)
+    texts = zip(splits.train.column("text"), splits.train.column("pair"), strict=True)
+    kept = np.array([i for i, both in enumerate(texts) if not any(map(held_out.repeated_in, both))])
+    return TextPairs(
+        pairs.first.take(kept), pairs.second.take(kept), pairs.targets[kept], has_scores=True
+    )
 
 
 def distilled_texts(recipe: Recipe, splits: Splits) -> list[str]:
@@ -119,11 +188,15 @@ def distilled_texts(recipe: Recipe, splits: Splits) -> list[str]:
 
     A text that repeats a sentence of the pairs of another split is left out.
     """
-    others = [table for name, table in splits.tables.items() if name != "train"]
-    held_out = HeldOut(text for table in others for text in _texts(table))
+    held_out = _held_out(splits)
     added = unlabelled_texts(recipe.distillation, splits)
     texts = dict.fromkeys([*_texts(splits.train), *added])
     return [text for text in texts if not held_out.repeated_in(text)]
+
+
+def _held_out(splits: Splits) -> HeldOut:
+    others = [table for name, table in splits.tables.items() if name != "train"]
+    return HeldOut(text for table in others for text in _texts(table))
 
 
 def _texts(pairs: Table) -> list[str]:

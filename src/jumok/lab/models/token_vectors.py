@@ -15,6 +15,29 @@ RARITY = 1e-3  # a of the weight a / (a + frequency)
 
 
 @torch.no_grad()
+def begin_as_token_vectors(encoder: Encoder, vectors: Tensor, frequencies: Tensor) -> None:
+    """The same for an encoder without layers: its table is that of the weighted vectors.
+
+    vectors (V, D), frequencies (V,) as below. Tokens of the frequency 1 get zeros.
+
+    >>> from jumok.models import TransformerConfig
+    >>> config = TransformerConfig(vocabulary_size=2, d_model=2, n_heads=1, d_ff=1, n_layers=0,
+    ...     positions="none", scale_embedding=False)
+    >>> encoder = Encoder(config)
+    >>> begin_as_token_vectors(encoder, torch.ones(2, 2), torch.tensor([0.001, 1.0]))
+    >>> encoder.embedding.tokens.weight.tolist()
+    [[0.5, 0.5], [0.0, 0.0]]
+    """
+    encoder.embedding.tokens.weight.copy_(vectors * _weights(frequencies))
+
+
+def _weights(frequencies: Tensor) -> Tensor:
+    """a / (a + frequency), and 0 for the frequency 1: (V,) -> (V, 1)."""
+    weights = RARITY / (RARITY + frequencies)  # (V,)
+    return weights.where(frequencies < 1, 0)[:, None]
+
+
+@torch.no_grad()
 def begin_from_token_vectors(encoder: Encoder, vectors: Tensor, frequencies: Tensor) -> None:
     """Let the mean of the hidden states be that of `vectors`, weighted by a / (a + frequency).
 
@@ -32,9 +55,7 @@ def begin_from_token_vectors(encoder: Encoder, vectors: Tensor, frequencies: Ten
     >>> encoder(torch.tensor([[0, 1, 2]]))[0, :, :3].diagonal().round(decimals=2).tolist()
     [2.0, 1.0, 0.0]
     """
-    weights = RARITY / (RARITY + frequencies)  # (V,)
-    weights = weights.where(frequencies < 1, 0)[:, None]
-    content = nn.functional.normalize(vectors, dim=-1) * weights  # (V, D - 2)
+    content = nn.functional.normalize(vectors, dim=-1) * _weights(frequencies)  # (V, D - 2)
     rest = ((1 - content.square().sum(-1, keepdim=True)).clamp(min=0) / 2).sqrt()  # (V, 1)
     table = encoder.embedding.tokens.weight
     table.copy_(torch.cat([content, rest, -rest], -1) * table.shape[1] ** 0.5)

@@ -16,7 +16,7 @@ from jumok.native.kernel_choice import KernelChoice
 from jumok.tasks.pipeline.backends import DecoderBackends
 from jumok.tasks.pipeline.generation_rules import describe_processors, generation_processors
 from jumok.tasks.pipeline.output_warnings import unread_tokens, with_warnings
-from jumok.tasks.pipeline.outputs import GeneratedText, Output
+from jumok.tasks.pipeline.outputs import GeneratedText
 from jumok.tasks.pipeline.pipeline import Pipeline, draft_error, ensemble_error
 from jumok.tasks.pipeline.segments import Split, predict_parts, splitter, stream_parts
 from jumok.tasks.pipeline.text_inputs import Pair
@@ -26,7 +26,7 @@ MAX_DRAWN_SEED = 2**31
 TRANSLATORS = ("Marian", "MBart", "M2M100", "NllbMoe")  # the start of their names in transformers
 
 
-class GenerationPipeline(Pipeline):
+class GenerationPipeline(Pipeline[GeneratedText]):
     """A pipeline whose outputs are generated as `recipe.decoding` specifies.
 
     `.processors` are the logits processors of the generation_config.json of an imported model,
@@ -56,7 +56,9 @@ class GenerationPipeline(Pipeline):
         other.recipe = replace(self.recipe, decoding=replace(decoding, seed=seed))
         return other
 
-    def predict(self, texts: Sequence[str | Pair], *, sentences: bool = False) -> list[Output]:
+    def predict(
+        self, texts: Sequence[str | Pair], *, sentences: bool = False
+    ) -> list[GeneratedText]:
         """One output per text, in order; see `Pipeline.predict`.
 
         Without `decoding.seed` each call draws another sample, whose seed is in the output. A model
@@ -69,19 +71,17 @@ class GenerationPipeline(Pipeline):
         seeded = self.with_drawn_seed()
         found = seeded._splitter(texts, sentences=sentences)
         if found is None:
-            outputs = with_warnings(seeded, self.task.predict(seeded, texts))
+            outputs = with_warnings(seeded, seeded._predict(texts))
             return [seeded._with_seed(output) for output in outputs]
         split, unread = found
 
         def predict(parts: list[str]) -> list[GeneratedText]:
-            return list(
-                map(_as_text, with_warnings(seeded, self.task.predict(seeded, parts), unread))
-            )
+            return with_warnings(seeded, seeded._predict(parts), unread)
 
         joined = predict_parts(texts, split, predict, self.recipe.decoding.n_best)
         return [seeded._with_seed(output) for output in joined]
 
-    def stream(self, text: str, on_text: Callable[[str], None]) -> Output:
+    def stream(self, text: str, on_text: Callable[[str], None]) -> GeneratedText:
         """Generate for one text; pass each part to `on_text` as soon as it is final."""
         from jumok.tasks.task import GenerativeTask  # it makes these pipelines
 
@@ -97,8 +97,7 @@ class GenerationPipeline(Pipeline):
         task = self.task
 
         def stream(part: str) -> GeneratedText:
-            output = task.stream(seeded, part, on_text)
-            return _as_text(with_warnings(seeded, [output], unread)[0])
+            return with_warnings(seeded, [task.stream(seeded, part, on_text)], unread)[0]
 
         n_best = self.recipe.decoding.n_best
         return seeded._with_seed(stream_parts(text, split, stream, on_text, n_best))
@@ -120,10 +119,10 @@ class GenerationPipeline(Pipeline):
 
         self.check_supported()
         seeded = self.with_drawn_seed()
-        output: Output = continue_prompt(seeded, ids, on_text, text=text, end_ids=end_ids)
+        output = continue_prompt(seeded, ids, on_text, text=text, end_ids=end_ids)
         if text:
             output = with_warnings(seeded, [output])[0]
-        return _as_text(seeded._with_seed(output))
+        return seeded._with_seed(output)
 
     def _splitter(
         self, texts: Sequence[str], *, sentences: bool
@@ -147,10 +146,10 @@ class GenerationPipeline(Pipeline):
         )
         return split, unread
 
-    def _with_seed(self, output: Output) -> Output:
+    def _with_seed(self, output: GeneratedText) -> GeneratedText:
         """The output with the seed that it was sampled with."""
         decoding = self.recipe.decoding
-        if not decoding.sample or not isinstance(output, GeneratedText):
+        if not decoding.sample:
             return output
         return replace(output, seed=decoding.fixed_seed)
 
@@ -289,11 +288,6 @@ class GenerationPipeline(Pipeline):
         decoding, model = self.recipe.decoding, self.recipe.model
         max_tokens = min(decoding.max_length, model.max_length)
         return generation_processors(self.origin, max_tokens, model.output_size)
-
-
-def _as_text(output: Output) -> GeneratedText:
-    assert isinstance(output, GeneratedText)
-    return output
 
 
 def as_generation(pipeline: Pipeline) -> GenerationPipeline:

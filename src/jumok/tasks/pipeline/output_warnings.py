@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from jumok.models import CharacterClassifier, LanguageModel
-from jumok.tasks.pipeline.outputs import Output, OutputWarning
+from jumok.tasks.pipeline.outputs import OutputT, OutputWarning
 from jumok.tasks.pipeline.text_warnings import EMPTY_TEXT, row_warnings, warned
 from jumok.tasks.pipeline.text_warnings import unread_tokens as tokens_beyond
 
@@ -18,8 +18,8 @@ NONE_COUNTED: Mapping[str, int] = MappingProxyType({})
 
 
 def with_warnings(
-    pipeline: "Pipeline", outputs: Sequence[Output], unread: Mapping[str, int] = NONE_COUNTED
-) -> list[Output]:
+    pipeline: "Pipeline", outputs: Sequence[OutputT], unread: Mapping[str, int] = NONE_COUNTED
+) -> list[OutputT]:
     """The outputs with the warnings of their texts; others are returned as they are.
 
     `unread` are the unread tokens of texts for which they are known.
@@ -42,7 +42,7 @@ def _has_mask(pipeline: "Pipeline", text: str) -> bool:
     return len(split_at_masks(text, pipeline.vocabulary)) > 1
 
 
-def _not_masked(output: Output) -> Output:
+def _not_masked(output: OutputT) -> OutputT:
     warning = OutputWarning("no_mask", "the text has no [MASK], so nothing is predicted")
     changes: Any = {"warnings": (*output.warnings, warning)}
     return replace(output, **changes)

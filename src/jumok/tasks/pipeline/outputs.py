@@ -34,6 +34,16 @@ class Output(Protocol):
         """The output as text; on one line unless the generated text has line breaks."""
 
 
+if TYPE_CHECKING:  # Pipeline without brackets is Pipeline[Any]: the task of a path is unknown
+    from typing_extensions import TypeVar
+
+    OutputT = TypeVar("OutputT", bound=Output, default=Any)
+else:
+    from typing import TypeVar
+
+    OutputT = TypeVar("OutputT")
+
+
 @dataclass(frozen=True)
 class OutputWarning:
     """What the output for a text does not show: a code for programs, and a sentence.

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, overload
+from typing import TYPE_CHECKING, Generic, Self, cast, overload
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +24,7 @@ from jumok.pretrained.sentence_encoding import SentenceEncoding
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.pipeline.model_inputs import ModelInputs, model_inputs
 from jumok.tasks.pipeline.origin import Origin
-from jumok.tasks.pipeline.outputs import Output
+from jumok.tasks.pipeline.outputs import OutputT
 from jumok.tasks.pipeline.text_inputs import Pair, as_lines, as_list, check_pooling, check_texts
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.registry import tasks_with
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from jumok.tasks.task import Task
 
 
-class Pipeline:
+class Pipeline(Generic[OutputT]):
     """A model in eval mode with its tokenizer and recipe; call it with a text, or several.
 
     `.model` is the nn.Module, `.vocabulary` the tokenizer (InputError when the folder has none),
@@ -146,16 +146,16 @@ class Pipeline:
         return self._target_vocabulary
 
     @overload
-    def __call__(self, texts: str) -> Output: ...  # type: ignore[overload-overlap]  # a str is one
+    def __call__(self, texts: str) -> OutputT: ...  # type: ignore[overload-overlap]  # a str is one
     @overload
-    def __call__(self, texts: Sequence[str | Pair]) -> list[Output]: ...
-    def __call__(self, texts: str | Sequence[str | Pair]) -> Output | list[Output]:
+    def __call__(self, texts: Sequence[str | Pair]) -> list[OutputT]: ...
+    def __call__(self, texts: str | Sequence[str | Pair]) -> OutputT | list[OutputT]:
         """One output per text: the dataclass of the task in `jumok.tasks.pipeline.outputs`."""
         if isinstance(texts, str):
             return self.predict([texts])[0]
         return self.predict(as_list(texts))
 
-    def predict(self, texts: Sequence[str | Pair]) -> list[Output]:
+    def predict(self, texts: Sequence[str | Pair]) -> list[OutputT]:
         """One output per text, in order, also for an empty text.
 
         A model of pairs reads a tuple of two texts, or a line with a TAB between them. Raises
@@ -166,7 +166,11 @@ class Pipeline:
         self.check_supported()
         from jumok.tasks.pipeline.output_warnings import with_warnings
 
-        return with_warnings(self, self.task.predict(self, texts))
+        return with_warnings(self, self._predict(texts))
+
+    def _predict(self, texts: Sequence[str]) -> list[OutputT]:
+        """The outputs of the task, without warnings."""
+        return cast(list[OutputT], list(self.task.predict(self, texts)))
 
     def encode(
         self,

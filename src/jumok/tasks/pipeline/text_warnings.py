@@ -6,7 +6,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from jumok.tasks.inputs.special_tokens import build_inputs, length_limit
-from jumok.tasks.pipeline.outputs import GeneratedText, Output, OutputWarning
+from jumok.tasks.pipeline.outputs import GeneratedText, OutputT, OutputWarning
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer, unk_id
 from jumok.unicode_forms import normalize
@@ -21,12 +21,12 @@ _N_SPECIAL: "WeakKeyDictionary[Tokenizer, dict[tuple[str, bool, int], int]]" = W
 AddSpecialTokens = Callable[[Tokenizer, Ragged, Ragged | None, int], Ragged]
 
 
-def warned(outputs: Sequence[Output], warnings: Sequence[list[OutputWarning]]) -> list[Output]:
+def warned(outputs: Sequence[OutputT], warnings: Sequence[list[OutputWarning]]) -> list[OutputT]:
     """The outputs with the warnings of their texts and of repetitions; others as they are."""
     return [_warned(output, found) for output, found in zip(outputs, warnings, strict=True)]
 
 
-def _warned(output: Output, found: list[OutputWarning]) -> Output:
+def _warned(output: OutputT, found: list[OutputWarning]) -> OutputT:
     if isinstance(output, GeneratedText) and output.loop is not None:
         found = [*found, OutputWarning("repetition", f"the output repeats: {output.loop}")]
     changes: Any = {"warnings": tuple(found)}

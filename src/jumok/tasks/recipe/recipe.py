@@ -376,6 +376,13 @@ def _check_unused(recipe: Recipe) -> None:
             "model.scale_output must be left out for the task {task}, whose model scales no output",
             task=task,
         )
+    if not model.n_layers and model.kind != "encoder":
+        raise RecipeError(
+            "recipe.no_layers",
+            'model.n_layers must be at least 1 for model.kind "{kind}", got 0; only an encoder can '
+            "be token vectors alone",
+            kind=model.kind,
+        )
     if model.n_decoder_layers is not None and model.kind == "encoder" and not model.init:
         raise RecipeError(
             "recipe.decoder_layers_of_encoder",

@@ -10,6 +10,7 @@ from jumok.tasks.registry import TASKS, get_task
 
 SHIPPED_MODEL = "ko-small"  # a user's recipe begins from it unless it sets another start,
 SHIPPED_VECTORS = "ko-small-vectors"  # or from this one for pairs of texts
+SHIPPED_STATIC = "ko-static"  # token vectors without layers, where a recipe names it
 COMPARED_PAIRS = {"pooling": "compare", "n_segments": 2}  # as the recipe `question_pair`
 EPOCHS = 6.0  # without another end
 FINE_TUNING = {
@@ -46,7 +47,7 @@ def with_shipped_model(recipe: Mapping[str, Any], overrides: Overrides) -> Confi
     if named != init:
         init, head = named, {}  # with the head of the recipe
     if (
-        init not in (SHIPPED_MODEL, SHIPPED_VECTORS)
+        init not in (SHIPPED_MODEL, SHIPPED_VECTORS, SHIPPED_STATIC)
         or not isinstance(model, dict)
         or not isinstance(training, dict)
         or tree.get("vocabulary")

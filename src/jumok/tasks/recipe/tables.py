@@ -130,11 +130,15 @@ class DistillationConfig:
     texts: str = ""  # or a file of such texts, one a line
     rows: int = 0  # the maximum of added texts; 0: all
     token_vectors: bool = False  # similarity: begin from the vectors of single pieces
+    relational: float = 0.0  # similarity: weight of the cosines between the texts of a batch
+    scores: float = 0.0  # similarity: weight of the order of the scores of the training pairs
     layer: int = 0  # masked language modeling: after which layer the states are read; 0: the last
 
     def __post_init__(self) -> None:
         check_range("distillation.temperature", self.temperature, "(0, inf)")
         check_range("distillation.weight", self.weight, "(0, inf)")
+        check_range("distillation.relational", self.relational, "[0, inf)")
+        check_range("distillation.scores", self.scores, "[0, inf)")
         check_range("distillation.layer", self.layer, "[0, inf)", "; 0 is the last")
         _check_added_texts("distillation", self.corpus, self.texts, self.rows)
         if not self.teachers and (self.corpus or self.texts or self.layer):

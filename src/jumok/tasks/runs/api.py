@@ -4,13 +4,12 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from jumok.atomic_io import expand_home
 from jumok.errors import InputError
 from jumok.extras import naming_extras
 from jumok.pretrained.hub import upload
-from jumok.tasks.pipeline.outputs import Output
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import Recipe, change_recipe, load_recipe
 from jumok.tasks.runs import train as training
@@ -87,8 +86,12 @@ class Run:
         """The scores on `data`, as `jumok.evaluate` computes them."""
         return evaluate(self._pipeline, data, split=split)
 
-    def predict(self, texts: str | Sequence[str]) -> Output | list[Output]:
-        """The prediction for one text, or a list of predictions for a list of texts."""
+    @overload
+    def predict(self, texts: str) -> Any: ...
+    @overload
+    def predict(self, texts: Sequence[str]) -> list[Any]: ...
+    def predict(self, texts: str | Sequence[str]) -> Any | list[Any]:
+        """The output of the recipe's task for one text, or a list of them for a list of texts."""
         return self._pipeline(texts)
 
     def push_to_hub(self, name: str, *, private: bool = True, revision: str | None = None) -> str:

@@ -1,7 +1,8 @@
 """Load a pipeline from a run, a checkpoint of a run, or a Hugging Face folder."""
 
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Literal, get_args, overload
 
 from jumok.atomic_io import check_path_name, expand_home
 from jumok.config_io import from_dict
@@ -13,6 +14,7 @@ from jumok.nn.lora import merge_lora_tensors
 from jumok.pretrained.hub import find_model, is_hf_folder
 from jumok.pretrained.meta_init import WeightType, build_with_weights
 from jumok.pretrained.sentence_encoding import read_sentence_encoding, transformer_folder
+from jumok.tasks.pipeline.outputs import GeneratedText, RegressionOutput
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.inherited_config import ORIGIN_FOLDER
 from jumok.tasks.recipe.tables import ModelConfig
@@ -24,14 +26,24 @@ if TYPE_CHECKING:
     from jumok.tasks.runs.import_checkpoint import ImportedCheckpoint
 
 
+@overload
+def load(
+    folder: Literal["ko-small", "note"], device: str = ..., *, dtype: WeightType = ...
+) -> Pipeline[GeneratedText]: ...
+@overload
+def load(
+    folder: Literal["ko-small-vectors"], device: str = ..., *, dtype: WeightType = ...
+) -> Pipeline[RegressionOutput]: ...
+@overload
+def load(folder: str | Path, device: str = ..., *, dtype: WeightType = ...) -> Pipeline: ...
 def load(folder: str | Path, device: str = "auto", *, dtype: WeightType = "float32") -> Pipeline:
     """Load a trained run, an imported checkpoint or a folder in the format of Hugging Face.
 
     `folder` may be the name of a model that ships with jumok (`jumok models`), or OWNER/NAME of a
     model on the Hub, which is read from its cache, or downloaded.
 
-    RUN/checkpoints/step-N is a finished run with the weights after N steps: their exponential
-    moving average, if the recipe has one.
+    RUN/checkpoints/step-N is a run with the weights after N steps: their exponential moving
+    average, if the recipe has one. Its training may still be running.
 
     The model is in eval mode, without gradients. `device` is "auto" (the first available of cuda,
     mps and cpu) or the name of a device. `dtype` is the type of its weights: "float32", or "auto",
@@ -101,29 +113,41 @@ def _is_checkpoint(folder: Path) -> bool:
 
 
 def _load_checkpoint(folder: Path, device: str) -> Pipeline:
-    """Load a finished run with the weights of one of its checkpoints.
+    """Load a run, finished or not, with the weights of one of its checkpoints.
 
     Raises CheckpointError when the checkpoint is missing, damaged, or of another run.
     """
     from jumok.training.checkpoints.checkpoint import parse_step
     from jumok.training.checkpoints.store import CheckpointStore
 
-    run = folder.parent.parent
-    pipeline = load(run, device)
-    checkpoint = CheckpointStore(run).checkpoint(parse_step(folder))
-    if not checkpoint.belongs_to({"recipe": Run.open(run).recipe_fingerprint()}):
+    run = Run.open(folder.parent.parent)
+    checkpoint = CheckpointStore(run.folder).checkpoint(parse_step(folder))
+    if not checkpoint.belongs_to({"recipe": run.recipe_fingerprint()}):
         raise CheckpointError(
             "run.foreign_checkpoint",
             "{folder} must be a checkpoint of the run in {run}, got one of another run; move it "
             "back to its own",
             folder=folder,
-            run=run,
+            run=run.folder,
         )
+    if run.config_path.is_file():
+        pipeline = load(run.folder, device)
+    else:
+        pipeline = _unfinished(run, tuple(json.loads(str(checkpoint.metadata["labels"]))), device)
     state = "average" if "average" in checkpoint.states else "model"
     lora = pipeline.recipe.training.lora
     load_weights(pipeline.model, merge_lora_tensors(checkpoint.state(state), lora))
     pipeline.weights_path = None
     return pipeline
+
+
+def _unfinished(run: Run, labels: tuple[str, ...], device: str) -> Pipeline:
+    """The pipeline of a training that has not ended, before its weights are loaded."""
+    tokenizers, recipe = run.tokenizers(), run.recipe()
+    recipe, task = recipe.with_vocabulary(*tokenizers.sizes), get_task(recipe.task)
+    model = task.build_model(recipe.model, labels)
+    target = None if tokenizers.joint else tokenizers.target
+    return task.pipeline(model, tokenizers.source, recipe, labels, find_device(device), target)
 
 
 def _imported_pipeline(imported: "ImportedCheckpoint", device: str, weights: Path) -> Pipeline:

@@ -7,15 +7,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from jumok import safetensors_io
 from jumok.atomic_io import read_regular, storage_errors, write_atomically
 from jumok.config_io import read_toml, to_dict
 from jumok.errors import InputError
+from jumok.models.int8_weights import SUFFIX, dequantize_rows, scaled_names
 from jumok.models.weights import named_weights, tied_weights
 from jumok.pretrained.memory_map import mmap_safetensors
 from jumok.safe_json import MAX_BYTES
+from jumok.safetensors_io import read_header
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
 from jumok.tasks.recipe.extensions import EXTENSIONS, extensions_json, used_extensions
 from jumok.tasks.recipe.recipe import Recipe, load_run_recipe
@@ -212,7 +215,12 @@ class Run:
         Raises InputError when they are those of another run, or damaged.
         """
         check_weights_file(self.folder, self.read_model_config())
-        return mmap_safetensors(self.weights_path)
+        weights = mmap_safetensors(self.weights_path)
+        header = read_header(self.weights_path)
+        for name in scaled_names({name: (each.dtype, each.shape) for name, each in header.items()}):
+            scale = weights.pop(name + SUFFIX)
+            weights[name] = torch.from_numpy(dequantize_rows(weights[name].numpy(), scale.numpy()))
+        return weights
 
 
 def _read_lenient_json(path: Path) -> dict[str, Any]:

@@ -244,6 +244,7 @@ def _train(
         "recipe": run.recipe_fingerprint(),
         **tokenizers.fingerprints,
         "data": _fingerprint(splits, recipe.data.pieces),
+        "labels": json.dumps(splits.labels, ensure_ascii=False),  # of a checkpoint that is loaded
     }
     _check_same_metadata(metadata, checkpoint, processes)
     with raise_together(processes):

@@ -34,6 +34,7 @@ METRICS = "metrics.jsonl"
 REQUIRED = {
     "train": ("step", "epoch", "loss", "learning_rate", "tokens_per_second", "seconds"),
     "dev": ("step", "epoch", "loss", "score", "metric", "seconds"),
+    "statistics": ("step", "epoch", "seconds"),  # and those of `jumok.training.statistics`, by name
 }
 
 
@@ -175,6 +176,8 @@ def evaluations(records: Iterable[LogRecord]) -> list[Evaluation]:
     rows: list[Evaluation] = []
     pending: list[LogRecord] = []
     for record in records:
+        if record["kind"] == "statistics":
+            continue
         pending.append(record)
         if record["kind"] == "dev":
             rows.append(_row(pending))
