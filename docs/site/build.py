@@ -28,6 +28,8 @@ PICTURES = ROOT / "docs" / "images" / "lessons"
 PACKAGES = ("nn", "models", "decoding")  # their modules, not subpackages
 PUBLIC = ("jumok", "jumok.decoding", "jumok.interpret")  # the modules of the names they export
 MODULES = (
+    "course.microjumok",
+    "course.transformer",
     "errors",
     "interpret.leave_one_out",
     "native.quantize",
@@ -278,10 +280,12 @@ def write_contents(path: Path, language: Language) -> None:
     words = WORDS[language]
     names = "\n".join(lesson.path.stem for lesson in lessons())
     intro = {
-        "ko": "논문의 식 하나하나를 코드로 옮깁니다. 강마다 질문 하나, 짧은 셀 세 개에서 여섯 개, "
-        "맞혀 볼 문제, 노트의 실수가 있습니다.",
-        "en": "Each equation of the paper as code. A lesson has a question, three to six short "
-        "cells, a guess, and a slip of the notes.",
+        "ko": "논문의 식 하나하나를 코드로 옮깁니다. 강마다 질문 하나, 짧은 셀 몇 개, "
+        "맞혀 볼 문제, 노트의 실수, 답이 딸린 연습이 있습니다. 2강에서 7강까지 적은 줄은 14강에서 "
+        "완전한 트랜스포머가 됩니다.",
+        "en": "Each equation of the paper as code. A lesson has a question, a few short cells, a "
+        "guess, a slip of the notes, and exercises with answers. The lines of lessons 2 to 7 become "
+        "a complete Transformer in lesson 14.",
     }[language]
     text = f"# {words['course']}\n\n{intro}\n\n```{{toctree}}\n:maxdepth: 1\n\n{names}\n```\n"
     path.write_text(text, encoding="utf-8")
