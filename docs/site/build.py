@@ -28,8 +28,6 @@ PICTURES = ROOT / "docs" / "images" / "lessons"
 PACKAGES = ("nn", "models", "decoding")  # their modules, not subpackages
 PUBLIC = ("jumok", "jumok.decoding", "jumok.interpret")  # the modules of the names they export
 MODULES = (
-    "course.microjumok",
-    "course.transformer",
     "errors",
     "interpret.leave_one_out",
     "native.quantize",
@@ -127,6 +125,7 @@ def write_sources(source: Path) -> None:
         path.write_text(document_page(text), encoding="utf-8")
     copy_images(ROOT / "docs" / "images", source / "reference" / "images")
     copy_images(PICTURES, source / "pictures")
+    shutil.copytree(ROOT / "docs" / "notebooks", source / "reference" / "notebooks")
     write_reference(source / "api")
 
 
@@ -221,7 +220,7 @@ def _line(line: str, lesson: Lesson, language: Language) -> str:
     part = TraceView(name)
     return _raw(
         f'<iframe class="trace" loading="lazy" title="{WORDS[language]["page"]}" '
-        f'src="@UP@note.html#{part.state}"></iframe>'
+        f'src="@UP@note.html#{part.state}&lang={language}"></iframe>'
     )
 
 
@@ -284,8 +283,8 @@ def write_contents(path: Path, language: Language) -> None:
         "맞혀 볼 문제, 노트의 실수, 답이 딸린 연습이 있습니다. 2강에서 7강까지 적은 줄은 14강에서 "
         "완전한 트랜스포머가 됩니다.",
         "en": "Each equation of the paper as code. A lesson has a question, a few short cells, a "
-        "guess, a slip of the notes, and exercises with answers. The lines of lessons 2 to 7 become "
-        "a complete Transformer in lesson 14.",
+        "guess, a slip of the notes, and exercises with answers. The lines of lessons 2 to 7 "
+        "become a complete Transformer in lesson 14.",
     }[language]
     text = f"# {words['course']}\n\n{intro}\n\n```{{toctree}}\n:maxdepth: 1\n\n{names}\n```\n"
     path.write_text(text, encoding="utf-8")
@@ -301,6 +300,7 @@ def document_page(text: str) -> str:
         return f"{{py:mod}}`{label} <{name}>`" if name in modules() else label
 
     text = re.sub(r"\[([^\]]*)\]\(LOG\.md[^)]*\)", r"\1", text)
+    text = re.sub(r"\[([^\]]*)\]\((notebooks/[^)]*)\)", r"{download}`\1 <\2>`", text)
     return re.sub(r"\[([^\]]*)\]\((\.\./[^)]*)\)", link, text)
 
 

@@ -100,7 +100,7 @@ def _show(lesson: "Lesson", language: "Language", answers: bool, console: "Conso
         if isinstance(part, str):
             console.print(Markdown(readable_math(plain.convert(part))), soft_wrap=False)
         elif isinstance(part, TraceView):
-            command = f'jumok view note --lesson --state "{part.state}"'
+            command = f'jumok view note --lesson --state "{part.state}&lang={language}"'
             console.print(Panel(Text(command), title="jumok view", title_align="left"))
         elif isinstance(part, Cell):
             source = part.source if part.is_solution and answers else part.shown

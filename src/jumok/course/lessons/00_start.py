@@ -45,4 +45,4 @@ with jumok.record(model.model) as recorded:
 steps = recorded["decoder.stack.layers.0.self_attention"]
 print("1.", len(steps), "tokens, the last one is [EOS]")
 print(f"2. {320 * 32 / count:.0%}")
-assert 320 * 32 == model.model.output.weight.numel()  # also the output (3.4)
+assert model.model.output.weight.numel() == 320 * 32  # also the output (3.4)
