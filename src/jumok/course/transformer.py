@@ -41,7 +41,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
 
 
 class MultiHeadAttention(nn.Module):
-    """Concat(head_1, ..., head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V): 3.2.2."""
+    """Concat(head_1, ..., head_h) W^O, head_i = Attention(Q_i, K_i, V_i): 3.2.2."""
 
     def __init__(self, d_model: int, n_heads: int) -> None:
         super().__init__()
@@ -52,9 +52,10 @@ class MultiHeadAttention(nn.Module):
         self.output = nn.Linear(d_model, d_model)  # W^O
 
     def forward(self, x: Tensor, source: Tensor, mask: Tensor) -> Tensor:
-        """x (B, T, D) attends to source (B, S, D); mask (B|1, 1, T|1, S) -> (B, T, D)."""
+        """x (B, T, D) attends to source (B, S, D) under a mask -> (B, T, D)."""
         q = self.split(self.query(x))  # (B, H, T, K)
-        k, v = self.split(self.key(source)), self.split(self.value(source))  # (B, H, S, K)
+        k = self.split(self.key(source))  # (B, H, S, K)
+        v = self.split(self.value(source))  # (B, H, S, K)
         heads = attention(q, k, v, mask)  # (B, H, T, K)
         return self.output(heads.transpose(1, 2).flatten(2))  # (B, T, D)
 
@@ -70,7 +71,7 @@ def padding_mask(ids: Tensor, pad: int = 0) -> Tensor:
 
 def causal_mask(length: int) -> Tensor:
     """A position may attend to itself and to earlier ones, not to the future: 3.2.3."""
-    return torch.ones(length, length, dtype=torch.bool).tril()[None, None]  # (1, 1, T, T)
+    return torch.ones(length, length).tril().bool()[None, None]  # (1, 1, T, T)
 
 
 class FeedForward(nn.Module):
