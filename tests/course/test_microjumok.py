@@ -100,13 +100,13 @@ def test_numbers_are_written_in_korean() -> None:
 
 @pytest.mark.slow
 def test_it_learns(capsys: pytest.CaptureFixture[str]) -> None:
-    """20 numbers in seconds; benchmarks/results/microjumok.txt has 100 numbers."""
+    """8 numbers in seconds; benchmarks/results/microjumok.txt has 100 numbers."""
     random.seed(0)
-    numbers = random.sample(range(1, 1000), 20)
+    numbers = random.sample(range(1, 1000), 8)
     start = time.process_time()
-    model = microjumok.train(numbers, steps=160)
+    model = microjumok.train(numbers, steps=100)
     assert time.process_time() - start < 60
     right = sum(model.greedy(pair(n)[0]) == pair(n)[1][1:] for n in numbers)
-    assert right >= 18
+    assert right >= 7
     assert TAPE == []
-    assert "step 150" in capsys.readouterr().out
+    assert "step 100" in capsys.readouterr().out
