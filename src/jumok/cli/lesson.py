@@ -116,10 +116,13 @@ def _show(lesson: "Lesson", language: "Language", answers: bool, console: "Conso
             if part.answer is not None:
                 note = f"{words['answer']}: {part.answer}" if answers else words["guess"]
                 console.print(Text(f"  → {note}", style="italic"))
+            elif part.is_solution and not answers:
+                note = f"{words['answer']}: jumok lesson {lesson.number} --answers"
+                console.print(Text(f"  → {note}", style="italic"))
             elif part.is_picture:
                 note = f"{words['picture']}: jumok lesson {lesson.number} --notebook FILE.ipynb"
                 console.print(Text(f"  → {note}", style="italic"))
-            elif printed and (answers or not part.is_solution):
+            elif printed:
                 console.print(Panel(Text(printed), title=words["output"], title_align="left"))
         console.print()
 
