@@ -116,6 +116,7 @@ SIGNATURES = {
     "jumok_rewind": (None, (c_void_p, c_int)),
     "jumok_start_search": (c_int, (c_void_p, POINTER(SearchCall))),
     "jumok_search": (c_int, (c_void_p, c_int, c_int)),
+    "jumok_search_together": (c_int, (c_void_p, c_int, c_void_p, c_int)),
     "jumok_unfinished": (c_int, (c_void_p,)),
     "jumok_n_found": (c_int, (c_void_p, c_int)),
     "jumok_found_length": (c_int, (c_void_p, c_int, c_int)),

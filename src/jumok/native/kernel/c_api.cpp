@@ -291,6 +291,26 @@ int jumok_start_search(AnyRequest* request, const jumok::SearchCall* call) {
 int jumok_search(AnyRequest* request, int steps, int threads) {
   return jumok::catch_bad_alloc([&] { return request->search->run(steps, threads); });
 }
+// One step of the unfinished searches of several requests of one model as one pass. statuses (n):
+// of each search, whose rows and results are those of a pass of its own.
+int jumok_search_together(AnyRequest* const* requests, int n, int* statuses, int threads) {
+  return jumok::catch_bad_alloc([&] {
+    std::vector<jumok::StepCall> calls;
+    std::vector<size_t> first_rows = {0};
+    for (int i = 0; i < n; ++i) {
+      const jumok::Search::Input input = requests[i]->search->begin();
+      calls.push_back({requests[i], input.ids, input.T});
+      first_rows.push_back(first_rows.back() + input.rows);
+    }
+    float* logits = requests[0]->search->logits_for(first_rows.back());
+    if (const int status = requests[0]->step_together(calls.data(), n, logits, threads))
+      return status;
+    const size_t V = requests[0]->vocabulary();
+    for (int i = 0; i < n; ++i)
+      statuses[i] = requests[i]->search->advance(logits + first_rows[i] * V, threads);
+    return static_cast<int>(jumok::OK);
+  });
+}
 int jumok_unfinished(const AnyRequest* request) { return request->search->n_unfinished(); }
 int jumok_n_found(const AnyRequest* request, int text) {
   return static_cast<int>(request->search->results(text).size());
