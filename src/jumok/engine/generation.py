@@ -99,7 +99,9 @@ class GenerationModel(EngineModel[GeneratedText]):
         weights = self._weights if shared else None
         return GenerationModel(self._run, decoding, weights, self._search_step)
 
-    def predict(self, texts: Sequence[str | Pair], *, sentences: bool = False) -> list[GeneratedText]:
+    def predict(
+        self, texts: Sequence[str | Pair], *, sentences: bool = False
+    ) -> list[GeneratedText]:
         """One output per text, in order, as `jumok.load` splits texts into lines and sentences.
 
         With `sentences` each of them is read by itself, also of a line that is not too long. Raises
