@@ -157,9 +157,8 @@ def both(models: Models, **limits: float) -> Iterator[Server]:
 @contextmanager
 def classifier(models: Models, workers: int = 0, **limits: float) -> Iterator[Server]:
     """A server of the classifier in int8."""
-    log, options = Path(tempfile.mkdtemp(dir=models.folder)), {"precision": "int8"}
-    limits = PATIENT | limits
-    with serving(log, [models.review], workers=workers, limits=limits, **options) as server:
+    log, runs, limits = Path(tempfile.mkdtemp(dir=models.folder)), [models.review], PATIENT | limits
+    with serving(log, runs, workers=workers, precision="int8", limits=limits) as server:
         yield server
 
 
