@@ -186,7 +186,7 @@ class EncoderModel(EngineModel[OutputT]):
 
     def detach(self) -> None:
         """Forget the file of the weights; the token vectors are copied."""
-        self._session.weights.copy_tokens()
+        self._session.detach()
         super().detach()
 
     def _outputs(self, texts: Sequence[str]) -> Sequence[Output]:
