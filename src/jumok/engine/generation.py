@@ -124,7 +124,7 @@ class GenerationModel(EngineModel[GeneratedText]):
         def stream(part: str) -> GeneratedText:
             streamer = TextStreamer(self._run.target_tokenizer, lambda _, piece: on_text(piece))
             if self._run.kind == "decoder":
-                streamer.set_prompt(0, self._prompt(part))
+                streamer.set_prompt(0, self.prompt(part))
             (found,) = self._generate([part], streamer.push)
             streamer.finish()
             return found
@@ -181,10 +181,10 @@ class GenerationModel(EngineModel[GeneratedText]):
         for batch in _batches(sources.lengths, BATCH_TOKENS // config.beam):
             rows = [sources[i].tolist() for i in batch]
             limits = [config.limit(len(row)) for row in rows]
-            session = DecoderSession(self._weights, Ragged.from_lists(rows), capacity=max(limits))
+            session = self.session(Ragged.from_lists(rows), max(limits))
             prompts = np.full((len(rows), 1), run.target_tokenizer.decoder_start_id, np.int64)
             hypotheses = session.search(
-                *(prompts, config, self._stopping(limits)),
+                *(prompts, config, self.stopping(limits)),
                 on_token=on_token,
                 step=self._search_step,
             )
@@ -194,7 +194,7 @@ class GenerationModel(EngineModel[GeneratedText]):
 
     def _continue(self, texts: Sequence[str], on_token: OnNewToken | None) -> list[list[Generated]]:
         run, config = self._run, self._effective
-        prompts = [self._prompt(text) for text in texts]
+        prompts = [self.prompt(text) for text in texts]
         found: list[list[Generated]] = [[] for _ in texts]
         order = sorted(range(len(texts)), key=lambda i: len(prompts[i]))
         while order:
@@ -222,12 +222,12 @@ class GenerationModel(EngineModel[GeneratedText]):
             padding=padding if padding.any() else None,
             capacity=window if slides else longest + config.max_length - 1,
         )
-        stopping = self._stopping([config.max_length] * len(prompts))
+        stopping = self.stopping([config.max_length] * len(prompts))
         return session.search(
             ids, config, stopping, slides=slides, on_token=on_token, step=self._search_step
         )
 
-    def _prompt(self, text: str) -> list[int]:
+    def prompt(self, text: str) -> list[int]:
         """The ids of a text as a language model reads it before it continues the text."""
         tokenizer = self._run.tokenizer
         ids = tokenizer.encode(text)
@@ -235,7 +235,12 @@ class GenerationModel(EngineModel[GeneratedText]):
             return ids
         return [tokenizer.decoder_start_id, *ids]
 
-    def _stopping(self, limits: Sequence[int]) -> StoppingCriteria:
+    def session(self, sources: Ragged | None, capacity: int) -> DecoderSession:
+        """A session for sources, or of a language model, that decodes `capacity` tokens at most."""
+        return DecoderSession(self._weights, sources, capacity=capacity)
+
+    def stopping(self, limits: Sequence[int]) -> StoppingCriteria:
+        """The criteria that end texts at [EOS] and at their limits."""
         return StoppingCriteria(self._run.target_tokenizer.eos_id, limits)
 
 

@@ -10,7 +10,6 @@ from ctypes import (
     c_float,
     c_int,
     c_int32,
-    c_int64,
     c_size_t,
     c_uint32,
     c_void_p,
@@ -97,6 +96,10 @@ SIGNATURES = {
         c_int,
         (c_void_p, c_void_p, c_void_p, c_void_p, c_int, c_void_p, c_int),
     ),
+    "jumok_attend_ids": (
+        c_int,
+        (c_void_p, c_void_p, c_void_p, c_int, c_void_p, c_void_p, c_int),
+    ),
     "jumok_pool": (None, (c_void_p, c_int, c_void_p, c_int, c_int, c_void_p)),
     "jumok_compare_pairs": (c_int, (c_void_p, c_int, c_void_p, c_void_p, c_int, c_void_p)),
     "jumok_normalize": (None, (c_void_p, c_int, c_int)),
@@ -125,7 +128,8 @@ SIGNATURES = {
         (c_void_p, c_int, c_int, c_void_p, c_void_p, POINTER(c_double)),
     ),
     "jumok_record_attention": (c_int, (c_void_p, c_int, c_void_p, c_int)),
-    "jumok_attention_width": (c_int64, (c_void_p,)),
+    "jumok_record_encoder": (None, (c_void_p, c_void_p)),
+    "jumok_attention_width": (c_int, (c_void_p,)),
     "jumok_read_attention": (None, (c_void_p, c_void_p)),
     "jumok_read_mean_attention": (None, (c_void_p, c_void_p)),
 }

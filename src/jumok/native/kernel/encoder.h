@@ -35,6 +35,7 @@ struct HeadView {
   float scale;
   float* y;  // S rows of d_head elements
   size_t y_stride;
+  float* record = nullptr;  // S rows of S attention weights, if they are wanted
 };
 
 // softmax(q K^T scale + bias) V for all queries of a head (equation 1). The buffers are reused.
@@ -165,6 +166,9 @@ class HeadAttention {
       float* x = scores_.data() + static_cast<size_t>(r) * scores_stride_;
       bias(row + r, x);
       factors[r] = 1 / exp_minus_max(x, head.S, max_of(x, head.S));
+      if (head.record != nullptr)
+        for (int s = 0; s < head.S; ++s)
+          head.record[static_cast<size_t>(row + r) * head.S + s] = x[s] * factors[r];
       pack_row(x, head.S, weights_.data() + static_cast<size_t>(r) * scores_stride_);
     }
     int i = 0;
@@ -202,11 +206,12 @@ class HeadAttention {
 
 // Hidden states x (n, D) of N texts. Text i starts at offsets[i] - offsets[0], and n is
 // offsets[N] - offsets[0]. embed writes the embeddings, see `encode`; positions (n) are those for
-// rotary and relative biases.
+// rotary and relative biases. The attention weights of a single text (layers, heads, n, n) are
+// copied to `record` unless it is null.
 template <class Format, class Embed>
 void encode_batch(const Transformer<Format>& model, Workspace<Format>& workspace,
                   const Embed& embed, float* x, const int32_t* offsets, int N,
-                  const int32_t* positions, int threads) {
+                  const int32_t* positions, int threads, float* record = nullptr) {
   const ModelDims& dims = model.dims;
   const Stack<Format>& stack = model.encoder;
   const int start = offsets[0], n = offsets[N] - start, A = dims.n_heads * dims.d_head;
@@ -228,7 +233,9 @@ void encode_batch(const Transformer<Format>& model, Workspace<Format>& workspace
                           dims.attention_scale,
                           workspace.attention_output.data() + static_cast<size_t>(begin) * A +
                               head_index * dims.d_head,
-                          static_cast<size_t>(A)};
+                          static_cast<size_t>(A),
+                          record == nullptr ? nullptr
+                                            : record + head_index * static_cast<size_t>(n) * n};
       if (!stack.relative.size()) return attend(head, [](int, float*) {});
       const float* bias_at_zero = stack.relative.data() + dims.max_length - 1 +
                                   static_cast<size_t>(head_index) * (2 * dims.max_length - 1);
@@ -241,6 +248,7 @@ void encode_batch(const Transformer<Format>& model, Workspace<Format>& workspace
     pass.project_output(layer.output, layer.self_attention_norm,
                         layer.self_attention_sublayer_norm);
     pass.feed_forward(layer);
+    if (record != nullptr) record += static_cast<size_t>(dims.n_heads) * n * n;
   }
   pass.final_norm();
   std::memcpy(x, pass.x(0), static_cast<size_t>(n) * dims.d_model * sizeof(float));

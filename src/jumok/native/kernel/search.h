@@ -44,6 +44,7 @@ struct SearchCall {
   int32_t window;  // positions of a language model whose older half is dropped when they are full
   double length_penalty;
 };
+static_assert(sizeof(void*) == 8 || sizeof(SearchCall) == 64, "web/src/model/search.ts writes it");
 
 struct Found {
   float value = 0;  // the sum of scores of an alive one, the rank of a finished one
