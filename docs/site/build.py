@@ -103,7 +103,7 @@ def main() -> int:
             path.write_text(in_language(text, path.relative_to(out)), encoding="utf-8")
         for path in out.rglob("*.map"):
             path.unlink()
-        note_trace().html(out / "note.html", full=True)
+        note_trace().html(out / "note.html", live=True)
         print(out / "index.html")
     return code
 

@@ -21,7 +21,7 @@ if importlib.util.find_spec("jumok") is None:
 SHOW = """\
 from jumok.course import note_trace
 
-note_trace().show({state!r})"""
+note_trace().show({state!r}, live=True)"""
 
 
 def notebook(lesson: Lesson, language: Language, *, answers: bool = False) -> Tree:

@@ -86,8 +86,9 @@ export class TextGenerator {
     const { kind, start, end, window } = this.settings;
     if (kind === "encoder_decoder") {
       const source = this.source.inputs(text);
-      const limit = lengthLimit(decoding, source.length);
-      return Search.start(kernel, model, source, [start], end, limit, 0, decoding);
+      const limit = Math.min(window, lengthLimit(decoding, source.length));
+      const min_length = Math.min(window, decoding.min_length);
+      return Search.start(kernel, model, source, [start], end, limit, 0, { ...decoding, min_length });
     }
     const prompt = this.prompt(text);
     const slides = prompt.length + decoding.max_length - 1 > window;

@@ -2,7 +2,7 @@
 
 import { MemoryByteSource, readHeader } from "../trace/safetensors";
 import { type Candidate, type Generated, type GenerationSettings, TextGenerator } from "./generation";
-import { KernelModel, type KernelSettings } from "./kernel";
+import { KernelModel, type KernelSettings, type Tensors } from "./kernel";
 import type { Decoding } from "./search";
 import { Tokenizer, type TokenizerConfig } from "./tokenizer";
 import { textWarnings, unknownCharacters, type Warning } from "./warnings";
@@ -19,7 +19,7 @@ export interface Example {
 }
 
 /** The metadata of the packed file. */
-interface Settings extends KernelSettings {
+export interface Settings extends KernelSettings {
   readonly format: number;
   readonly name: string;
   readonly task: Task;
@@ -56,32 +56,52 @@ const FORMAT = 2;
 const TOKENIZER = "tokenizer."; // the beginning of the names of its tensors
 const SLICE_MS = 12; // of a generation, between two updates of the page
 
+/** What a packed file contains, opened. */
+export interface Parts {
+  readonly settings: Settings;
+  readonly tensors: Tensors;
+  readonly tokenizer: Tokenizer;
+  readonly target: Tokenizer; // of the outputs, usually the same
+  readonly kernel: KernelModel;
+  readonly generator: TextGenerator | null;
+}
+
+/** Opens the bytes of a packed file, in the kernel in the bytes of kernel.wasm. */
+export async function openParts(file: ArrayBuffer, wasm: BufferSource): Promise<Parts> {
+  const { metadata, entries } = await readHeader(new MemoryByteSource(file));
+  if (!metadata.jumok) throw new Error("not a packed model; write one with jumok export RUN --to web OUT");
+  const settings = JSON.parse(metadata.jumok) as Settings;
+  if (settings.format !== FORMAT) throw new Error(`the packed model must have format ${FORMAT}, got ${settings.format}; export it again`);
+  const open = (config: TokenizerConfig, prefix: string) => {
+    const [scores, types] = ["scores", "types"].map((name) => {
+      const { start, shape } = entries.get(prefix + name)!;
+      return file.slice(start, start + shape[0] * (name === "scores" ? 4 : 1));
+    });
+    return new Tokenizer(config, new Float32Array(scores), new Uint8Array(types));
+  };
+  const tokenizer = open(settings.tokenizer, TOKENIZER);
+  const target = settings.target_tokenizer ? open(settings.target_tokenizer, `${TOKENIZER}target.`) : tokenizer;
+  const kernel = await KernelModel.create(wasm, file, entries, settings, TOKENIZER);
+  const generator = settings.generation ? new TextGenerator(settings.generation, kernel, tokenizer, target) : null;
+  return { settings, tensors: entries, tokenizer, target, kernel, generator };
+}
+
 export class Model {
-  private constructor(
-    private readonly settings: Settings,
-    readonly tokenizer: Tokenizer,
-    private readonly kernel: KernelModel,
-    private readonly generator: TextGenerator | null,
-  ) {}
+  private readonly settings: Settings;
+  readonly tokenizer: Tokenizer;
+  private readonly kernel: KernelModel;
+  private readonly generator: TextGenerator | null;
+
+  constructor({ settings, tokenizer, kernel, generator }: Parts) {
+    this.settings = settings;
+    this.tokenizer = tokenizer;
+    this.kernel = kernel;
+    this.generator = generator;
+  }
 
   /** The model in the bytes of a packed file, in the kernel in the bytes of kernel.wasm. */
   static async create(file: ArrayBuffer, wasm: BufferSource): Promise<Model> {
-    const { metadata, entries } = await readHeader(new MemoryByteSource(file));
-    if (!metadata.jumok) throw new Error("not a packed model; write one with jumok export RUN --to web OUT");
-    const settings = JSON.parse(metadata.jumok) as Settings;
-    if (settings.format !== FORMAT) throw new Error(`the packed model must have format ${FORMAT}, got ${settings.format}; export it again`);
-    const open = (config: TokenizerConfig, prefix: string) => {
-      const [scores, types] = ["scores", "types"].map((name) => {
-        const { start, shape } = entries.get(prefix + name)!;
-        return file.slice(start, start + shape[0] * (name === "scores" ? 4 : 1));
-      });
-      return new Tokenizer(config, new Float32Array(scores), new Uint8Array(types));
-    };
-    const tokenizer = open(settings.tokenizer, TOKENIZER);
-    const target = settings.target_tokenizer ? open(settings.target_tokenizer, `${TOKENIZER}target.`) : tokenizer;
-    const kernel = await KernelModel.create(wasm, file, entries, settings, TOKENIZER);
-    const generator = settings.generation ? new TextGenerator(settings.generation, kernel, tokenizer, target) : null;
-    return new Model(settings, tokenizer, kernel, generator);
+    return new Model(await openParts(file, wasm));
   }
 
   get name(): string {

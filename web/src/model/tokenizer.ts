@@ -101,16 +101,32 @@ export class Tokenizer {
 
   /** The ids of a text. Throws for NUL and for lone surrogates. */
   encode(text: string): number[] {
-    const ids: number[] = [];
+    return this.encodeWithPieces(text).map(({ id }) => id);
+  }
+
+  /** The ids of a text, the normalized characters of each, and the number of its piece: that of several bytes is the same. */
+  encodeWithPieces(text: string): { readonly id: number; piece: string; readonly of: number }[] {
+    const found: { readonly id: number; piece: string; readonly of: number }[] = [];
     let followsUnknown = false;
-    for (const [piece, id] of this.segment(this.normalize(text))) {
+    this.segment(this.normalize(text)).forEach(([piece, id], of) => {
       const unknown = id === this.config.unknown;
       if (unknown && this.config.byte_fallback)
-        for (const byte of this.utf8.encode(piece)) ids.push(this.id(`<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`));
-      else if (!unknown || !followsUnknown) ids.push(id); // unknown pieces in a row are one
+        for (const byte of this.utf8.encode(piece)) found.push({ id: this.id(`<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`), piece, of });
+      else if (!unknown || !followsUnknown) found.push({ id, piece, of });
+      else found[found.length - 1].piece += piece; // unknown pieces in a row are one
       followsUnknown = unknown;
-    }
-    return ids;
+    });
+    return found;
+  }
+
+  /** Whether an id has no text. */
+  isSpecial(id: number): boolean {
+    return this.types[id] === UNKNOWN || this.types[id] === CONTROL;
+  }
+
+  /** Whether an id is a byte of a character. */
+  isByte(id: number): boolean {
+    return this.types[id] === BYTE;
   }
 
   private id(piece: string): number {
