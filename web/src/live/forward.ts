@@ -244,12 +244,25 @@ function numbers(rows: number, columns: number, cell: (row: number, column: numb
 
 /** x Wᵀ + b. */
 function apply({ outputs, inputs, weight, bias }: LinearMap, x: Numbers): Numbers {
-  const rows = Float64Array.from(x.data);
-  return numbers(x.rows, outputs, (row, column) => {
-    let sum = bias ? bias[column] : 0;
-    for (let i = 0, a = row * inputs, b = column * inputs; i < inputs; i++) sum += rows[a + i] * weight[b + i];
-    return sum;
-  });
+  const rows = x.data instanceof Float64Array ? x.data : new Float64Array(x.data);
+  return numbers(x.rows, outputs, (row, column) => (bias ? bias[column] : 0) + dot(rows, row * inputs, weight, column * inputs, inputs));
+}
+
+/** The sum of n products; four sums, which a processor adds at the same time. */
+function dot(x: Float64Array, a: number, y: Float32Array, b: number, n: number): number {
+  let first = 0;
+  let second = 0;
+  let third = 0;
+  let fourth = 0;
+  const end = a + n;
+  for (; a + 4 <= end; a += 4, b += 4) {
+    first += x[a] * y[b];
+    second += x[a + 1] * y[b + 1];
+    third += x[a + 2] * y[b + 2];
+    fourth += x[a + 3] * y[b + 3];
+  }
+  for (; a < end; a++, b++) first += x[a] * y[b];
+  return first + second + third + fourth;
 }
 
 /** (T, heads K) -> (heads, T, K). */

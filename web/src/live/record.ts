@@ -9,7 +9,7 @@ export type Recorded = Map<string, Tensor>;
 
 /** Adds numbers in float32. */
 export function keep(recorded: Recorded, name: string, shape: readonly number[], data: ArrayLike<number>): void {
-  recorded.set(name, { shape, data: Float32Array.from(data) });
+  recorded.set(name, { shape, data: new Float32Array(data) });
 }
 
 /** The bytes of a safetensors file. */
