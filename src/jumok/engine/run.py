@@ -81,11 +81,11 @@ class OpenedRun:
     corpus: str  # that it was trained on, "" for files
     labels: tuple[str, ...]
     paired: bool  # whether a row holds two texts
-    mapping: mmap.mmap  # of the file
+    mapping: mmap.mmap | None  # of the file; None where the kernel has all weights
 
     def release_pages(self) -> None:
         """Free the memory of the mapped weights; what is used again is read from the file."""
-        if hasattr(mmap, "MADV_DONTNEED"):
+        if self.mapping is not None and hasattr(mmap, "MADV_DONTNEED"):
             self.mapping.madvise(mmap.MADV_DONTNEED)
 
 
