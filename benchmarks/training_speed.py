@@ -51,7 +51,7 @@ class System:
 
 def ours(dtype: torch.dtype, *, medium: bool = False) -> Step:
     """jumok's model and its training step."""
-    from jumok.device import tune_allocator
+    from jumok.allocator import tune_allocator
     from jumok.models import TextClassifier, TransformerConfig
     from jumok.models.weights import named_weights
     from jumok.nn.losses import cross_entropy
@@ -101,7 +101,7 @@ def theirs(dtype: torch.dtype, *, medium: bool = False, allocator: bool = False)
     from transformers import BertConfig, BertForSequenceClassification
 
     if allocator:  # jumok's allocator settings, for a fair comparison
-        from jumok.device import tune_allocator
+        from jumok.allocator import tune_allocator
 
         tune_allocator()
     if medium:

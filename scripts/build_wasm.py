@@ -29,7 +29,11 @@ FUNCTIONS = (
     *("malloc", "free"),
     *("jumok_create_model", "jumok_free_model", "jumok_allocate_linear", "jumok_set_rows"),
     *("jumok_set_vector", "jumok_set_tokens", "jumok_encode_ids", "jumok_pool"),
-    *("jumok_normalize", "jumok_apply_head"),
+    *("jumok_normalize", "jumok_apply_head", "jumok_attend_ids", "jumok_set_decoder_layer"),
+    *("jumok_create_request", "jumok_free_request", "jumok_encode_sources", "jumok_reset"),
+    *("jumok_step", "jumok_start_search", "jumok_search", "jumok_unfinished", "jumok_n_found"),
+    *("jumok_found_length", "jumok_read_found", "jumok_record_encoder", "jumok_record_attention"),
+    *("jumok_attention_width", "jumok_read_attention"),
 )
 NATIVE_FLAGS = {"-O3", "-fPIC", "-shared", "-pthread"}  # without a meaning here
 FLAGS = (

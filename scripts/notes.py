@@ -1,16 +1,16 @@
-"""Writes docs/notes.md: each section of the five notes, our line for it, and both outputs.
+"""Writes docs/notes.md, the five notes section by section with our lines, and a notebook of each.
 
     PYTHONPATH=src .venv/bin/python scripts/notes.py [--check]
 
 scripts/notes.toml lists the sections. The expressions of a note and of jumok are evaluated with
-the same tensors; they must be equal, or a slip must explain the difference. `--check` compares the
-page with the file instead of writing it.
+the same tensors; they must be equal, or a slip must explain the difference. docs/notebooks has the
+same lines as cells, with an `assert` for each pair. `--check` compares instead of writing.
 """
 
 import sys
 import tomllib
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -23,10 +23,12 @@ import torch.nn.functional as F
 from torch import nn
 
 from jumok.course import find_lesson, lessons
+from jumok.course.notebook import INSTALL, code_cell, notebook_bytes, text_cell, with_kernel
 from jumok.nn import record
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "notes.md"
+NOTEBOOKS = ROOT / "docs" / "notebooks"
 LISTS = ROOT / "scripts" / "notes.toml"
 LESSONS = "../src/jumok/course/lessons"
 TESTS = "../tests/from_scratch"
@@ -44,6 +46,52 @@ INTRO = (
     "output means that they agree, and a large tensor is shown by its shape. "
     "`scripts/notes.py` evaluates every line and writes this page.*\n"
 )
+
+
+NOTEBOOK_INTRO = """\
+# 노트 {note}: {title}
+
+노트의 절마다 노트의 셀과 jumok의 셀이 나란히 있습니다. 둘을 실행하고 `assert`로 비교합니다. \
+노트의 셀이 실수인 곳에는 **실수**라고 적었고, 두 결과가 다르다는 것을 확인합니다. \
+노트가 앞에서 만든 변수는 첫 셀에 모았습니다.
+
+*For each section of note {note}, its cell and that of jumok, compared by an `assert`. Where the \
+cell is a slip of the note, this is said and the results differ. The first cell has the variables \
+that the note made before.*"""
+
+PRELUDE = """\
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from jumok import record
+
+torch.manual_seed(0)
+torch.set_grad_enabled(False)
+
+
+def recorded(model, call):
+    with record(model) as weights:
+        call()
+    [found] = weights.values()
+    return found[0]
+
+
+def equal(theirs, ours):
+    if isinstance(theirs, torch.Tensor) and isinstance(ours, torch.Tensor):
+        same = theirs.shape == ours.shape
+        return same and torch.allclose(theirs.double(), ours.double(), atol=1e-5)
+    return theirs == ours
+
+"""
+
+FAILING = """\
+try:
+    theirs = {cell}
+except AttributeError as error:
+    theirs = error
+theirs"""
 
 
 @dataclass(frozen=True)
@@ -167,18 +215,72 @@ def table_row(row: Row) -> str:
     remarks += [section["remark"]] if "remark" in section else []
     remarks += [test_link(test) for test in section.get("tests", [])]
     where = ", ".join(map(name_link, section["names"]))
-    title = section["at"].lstrip("#-* ").rstrip("* ")
-    columns = (title, lesson_link(section["lesson"]), where, theirs, ours, output)
+    columns = (section_title(section), lesson_link(section["lesson"]), where, theirs, ours, output)
     return f"| {' | '.join((*columns, '<br>'.join(remarks)))} |"
 
 
-def render(lists: dict[str, Any]) -> str:
-    """The page."""
+def note_notebook(note: str, entry: dict[str, Any], rows: Iterable[Row]) -> bytes:
+    """The notebook of a note: the setup, then for each section its cell, ours and the assert."""
+    cells = [text_cell(NOTEBOOK_INTRO.format(note=note, title=entry["title"]))]
+    cells += [code_cell(INSTALL, "install"), code_cell(PRELUDE + entry["setup"].strip(), "setup")]
+    for number, row in enumerate(rows):
+        cells.append(text_cell(section_text(row, number)))
+        if "theirs" in row.section:
+            cells.append(code_cell(their_cell(row), f"note-{number}"))
+        if "ours" in row.section:
+            cells.append(code_cell(our_cell(row), f"jumok-{number}"))
+    return notebook_bytes(with_kernel(cells))
+
+
+def section_text(row: Row, number: int) -> str:
+    """The heading of a section, its lesson, and what is to be said about it."""
+    section = row.section
+    parts = [f"## {number + 1}. {section_title(section)}", f"{section['lesson']}강"]
+    parts += [f"**실수**: {section['slip']}"] if "slip" in section else []
+    parts += [section["remark"]] if "remark" in section else []
+    return "\n\n".join(parts)
+
+
+def their_cell(row: Row) -> str:
+    """The note's cell; one that fails keeps its error."""
+    cell = row.section["theirs"]
+    if isinstance(row.theirs, str) and row.theirs.startswith("AttributeError"):
+        return "# 노트\n" + FAILING.format(cell=cell)
+    return f"# 노트\ntheirs = {cell}\n{shown_last('theirs', row.theirs)}"
+
+
+def our_cell(row: Row) -> str:
+    """The line of jumok, and whether both agree."""
+    lines = ["# jumok", f"ours = {row.section['ours']}"]
+    if "theirs" in row.section:
+        lines.append(f"assert {'' if row.agree else 'not '}equal(theirs, ours)")
+    return "\n".join([*lines, shown_last("ours", row.ours)])
+
+
+def shown_last(name: str, value: object) -> str:
+    """The last line of a cell: the value, or the shape of a large tensor."""
+    large = isinstance(value, torch.Tensor) and value.numel() > MAX_SHOWN
+    return f"tuple({name}.shape)" if large else name
+
+
+def section_title(section: dict[str, Any]) -> str:
+    """The heading of a section without its marks."""
+    title: str = section["at"]
+    return title.lstrip("#-* ").rstrip("* ")
+
+
+def render(lists: dict[str, Any]) -> dict[Path, bytes]:
+    """The files: the page and the notebooks."""
     parts, found = [INTRO], list(rows(lists))
+    files = {}
     for note, entry in lists.items():
-        lines = [table_row(row) for row in found if row.note == note]
+        of_note = [row for row in found if row.note == note]
+        lines = [table_row(row) for row in of_note]
+        file = NOTEBOOKS / f"note-{note}.ipynb"
+        files[file] = note_notebook(note, entry, of_note)
         parts.append(
-            f"## Note {note}\n\n{entry['title']}\n\n"  # the anchor is #note-000
+            f"## Note {note}\n\n{entry['title']}. "  # the anchor is #note-000
+            f"셀을 실행해 볼 수 있는 노트북: [{file.name}](notebooks/{file.name})\n\n"
             "| 절 | 강 | 코드 | 노트의 셀 | jumok | 출력 | 비고 |\n|---|---|---|---|---|---|---|\n"
             + "\n".join(lines)
             + "\n"
@@ -197,19 +299,26 @@ def render(lists: dict[str, Any]) -> str:
     parts.append(
         "## jumok에서 노트로\n\n| 코드 | 강 | 노트 |\n|---|---|---|\n" + "\n".join(lines) + "\n"
     )
-    return "\n".join(parts)
+    return {PAGE: "\n".join(parts).encode(), **files}
 
 
 def main() -> int:
-    """Write the page, or compare it."""
-    page = render(tomllib.loads(LISTS.read_text(encoding="utf-8")))
+    """Write the files, or compare them."""
+    files = render(tomllib.loads(LISTS.read_text(encoding="utf-8")))
     if "--check" not in sys.argv:
-        PAGE.write_text(page, encoding="utf-8")
+        NOTEBOOKS.mkdir(exist_ok=True)
+        for path, content in files.items():
+            path.write_bytes(content)
         return 0
-    if PAGE.read_text(encoding="utf-8") == page:
-        return 0
-    print(f"{PAGE.name} must be written again: python scripts/notes.py")
-    return 1
+    old = [path.name for path, new in files.items() if not is_same(path, new)]
+    if old:
+        print(f"{', '.join(old)} must be written again: python scripts/notes.py")
+    return 1 if old else 0
+
+
+def is_same(path: Path, content: bytes) -> bool:
+    """Whether a file has this content."""
+    return path.is_file() and path.read_bytes() == content
 
 
 if __name__ == "__main__":

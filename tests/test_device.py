@@ -3,13 +3,13 @@
 import pytest
 import torch
 
+from jumok.allocator import release_memory, tune_allocator
 from jumok.device import (
     find_device,
     has_fast_bfloat16,
     peak_memory_bytes,
     resolve_dtype,
     set_deterministic,
-    tune_allocator,
     versions,
 )
 from jumok.errors import InputError
@@ -85,6 +85,7 @@ def test_memory() -> None:
     assert peak_memory_bytes() >= before
     del block
     assert tune_allocator() in (True, False)
+    release_memory()
 
 
 def test_versions_are_texts() -> None:

@@ -1,6 +1,7 @@
 """Latency and throughput of `jumok serve` and of other servers under load.
 
     python -m benchmarks.serving                                   # jumok alone, 2 minutes
+    python -m benchmarks.serving --own --save                      # a run, in the server's process
     python -m benchmarks.serving --peers ENV/bin/python --save     # with peers, 12 minutes
 
 A BERT of 12 layers with random weights (d_model 384, a size of multilingual-e5-small) classifies
@@ -9,8 +10,10 @@ of threads and get the same texts over connections that stay open, in turns. jum
 LitServe with the linear maps quantized by PyTorch, infinity in float32 (it classifies in no other
 precision on CPUs). Arrivals of the open loop are scheduled beforehand, and a latency counts from
 the scheduled time, so that waiting in the client is not hidden. Every answer of jumok is compared
-with the bytes of `predict`. ENV is an environment with torch, transformers, infinity-emb and
-litserve. text-embeddings-inference is written in Rust and published as a container only.
+with the bytes of `predict`. With --own the model is a run of jumok of the same size, which the
+server computes without PyTorch, in its own process and in another one; the peers cannot read it.
+ENV is an environment with torch, transformers, infinity-emb and litserve.
+text-embeddings-inference is written in Rust and published as a container only.
 """
 
 import argparse
@@ -41,8 +44,11 @@ import torch
 from jumok.serving.pipeline_engine import with_precision
 from jumok.tasks.pipeline.outputs import to_json
 from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.load import load
+from jumok.tasks.runs.train import train
 from tests.hf_folders import bert
+from tests.tiny_runs import write_reviews
 
 CLIENTS = 64
 START_SECONDS = 90
@@ -98,6 +104,15 @@ def random_bert(folder: Path) -> Path:
     return folder
 
 
+def own_run(folder: Path) -> Path:
+    """A classifier of jumok of the same size, after a step of training."""
+    few = ["training.steps=1", "training.warmup_steps=0", "training.evaluate_every=1"]
+    size = ["d_model=384", "n_layers=12", "n_heads=12", "d_ff=1536", "max_length=128"]
+    model = [f"model.{each}" for each in (*size, "activation=gelu")]
+    train(load_recipe(str(write_reviews(folder)), [*few, *model]), folder / "model")
+    return folder / "model"
+
+
 def sentence(chance: random.Random) -> str:
     """A review of 3 to 12 words."""
     return " ".join(chance.choices(WORDS, k=chance.randint(3, 12)))
@@ -122,10 +137,13 @@ class Side:
         return json.dumps(bodies[self.path]).encode()
 
 
-def sides(folder: Path, port: int, threads: int, peers: str | None) -> list[Side]:
-    """jumok, and the peers if there is an environment for them."""
+def sides(folder: Path, port: int, threads: int, peers: str | None, own: bool) -> list[Side]:
+    """jumok, in one process and in two for a run, and the peers if they have an environment."""
     serve = [sys.executable, "-m", "jumok", "serve", str(folder), "--precision", "int8"]
     found = [Side("jumok serve int8", [*serve, "--port", str(port), "--max-wait", "2"])]
+    if own:
+        command = [*found[0].command, "--workers", "1"]
+        found.append(Side(f"{found[0].name} --workers 1", command))
     if peers is not None:
         lit = [peers, str(PEERS), str(folder), str(port), str(threads)]
         infinity = [str(Path(peers).with_name("infinity_emb")), "v2", "--model-id", str(folder)]
@@ -345,13 +363,15 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=8.0, help="of each measurement")
     parser.add_argument("--rounds", type=int, default=2, help="of all servers in turns")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--peers", metavar="PYTHON", help="of the environment with the peers")
-    parser.add_argument("--save", action="store_true", help="write results/serving.txt")
+    model = parser.add_mutually_exclusive_group()
+    model.add_argument("--peers", metavar="PYTHON", help="of the environment with the peers")
+    model.add_argument("--own", action="store_true", help="a run of jumok, without PyTorch")
+    parser.add_argument("--save", action="store_true", help="write results/serving.txt, or _own")
     options = parser.parse_args()
     table = Table()
     torch.set_num_threads(options.threads)
     with tempfile.TemporaryDirectory() as name:
-        folder = random_bert(Path(name) / "model")
+        folder = own_run(Path(name)) if options.own else random_bert(Path(name) / "model")
         table.add("python -m benchmarks.serving " + " ".join(sys.argv[1:]))
         names = ("torch", "transformers", "starlette", "uvicorn")
         versions = ", ".join(f"{each} {version(each)}" for each in names) + of_peers(options.peers)
@@ -359,7 +379,8 @@ def main() -> None:
         table.add(f"{date}; {processor()}; {options.threads} threads; {versions}")
         measure(folder, options, table)
     if options.save:
-        RESULT.write_text("\n".join(table.lines) + "\n", encoding="utf-8")
+        path = RESULT.with_stem("serving_own") if options.own else RESULT
+        path.write_text("\n".join(table.lines) + "\n", encoding="utf-8")
 
 
 def of_peers(
@@ -391,7 +412,7 @@ def measure(folder: Path, options: argparse.Namespace, table: Table) -> None:
         best = offline(pipeline, texts, options.seconds)
         rates.setdefault("predict", []).append(best)
         table.add(f"{'predict on a file (chunks of 256)':<42} {best:8.1f}/s")
-        for side in sides(folder, port, options.threads, options.peers):
+        for side in sides(folder, port, options.threads, options.peers, options.own):
             answers = expected if side.path == "/v1/predict" else None
             try:
                 with running(side, port, options.threads) as (server, seconds):

@@ -155,10 +155,10 @@ def both(models: Models, **limits: float) -> Iterator[Server]:
 
 
 @contextmanager
-def classifier(models: Models, **limits: float) -> Iterator[Server]:
+def classifier(models: Models, workers: int = 0, **limits: float) -> Iterator[Server]:
     """A server of the classifier in int8."""
-    log = Path(tempfile.mkdtemp(dir=models.folder))
-    with serving(log, [models.review], precision="int8", limits=PATIENT | limits) as server:
+    log, runs, limits = Path(tempfile.mkdtemp(dir=models.folder)), [models.review], PATIENT | limits
+    with serving(log, runs, workers=workers, precision="int8", limits=limits) as server:
         yield server
 
 
@@ -280,7 +280,7 @@ def kills(models: Models, scale: float) -> str:
     """SIGKILL of the computing process under load: every request gets an answer or an error."""
     n = max(round(200 * scale), 1)
     seconds: list[float] = []
-    with classifier(models) as server:
+    with classifier(models, workers=1) as server:
 
         async def run() -> Counter[str]:
             chance = models.chance(8)

@@ -22,7 +22,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from jumok.device import release_memory, tune_allocator
+from jumok.allocator import release_memory, tune_allocator
 from jumok.models.weights import named_weights
 from jumok.training.checkpoints.async_writer import AsyncCheckpointWriter
 from jumok.training.checkpoints.store import CheckpointStore

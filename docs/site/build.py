@@ -18,12 +18,13 @@ from PIL import Image
 from sphinx.cmd.build import main as sphinx
 
 from jumok.course import LANGUAGES, Cell, Language, Lesson, lessons, note_trace
-from jumok.course.lesson import TraceView
+from jumok.course.lesson import TraceView, file_pieces
 from jumok.course.plain import NOTE, ROLE
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 SOURCE = ROOT / "src" / "jumok"
+PICTURES = ROOT / "docs" / "images" / "lessons"
 PACKAGES = ("nn", "models", "decoding")  # their modules, not subpackages
 PUBLIC = ("jumok", "jumok.decoding", "jumok.interpret")  # the modules of the names they export
 MODULES = (
@@ -102,7 +103,7 @@ def main() -> int:
             path.write_text(in_language(text, path.relative_to(out)), encoding="utf-8")
         for path in out.rglob("*.map"):
             path.unlink()
-        note_trace().html(out / "note.html", full=True)
+        note_trace().html(out / "note.html", live=True)
         print(out / "index.html")
     return code
 
@@ -122,7 +123,9 @@ def write_sources(source: Path) -> None:
         path.parent.mkdir(exist_ok=True)
         text = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
         path.write_text(document_page(text), encoding="utf-8")
-    copy_images(source / "reference" / "images")
+    copy_images(ROOT / "docs" / "images", source / "reference" / "images")
+    copy_images(PICTURES, source / "pictures")
+    shutil.copytree(ROOT / "docs" / "notebooks", source / "reference" / "notebooks")
     write_reference(source / "api")
 
 
@@ -174,10 +177,15 @@ def smaller(html: str) -> str:
     return html
 
 
-def copy_images(folder: Path) -> None:
-    """The images of docs/ with at most 64 colours, which makes them a third of the size."""
+def picture_file(lesson: Lesson, cell: Cell, language: Language) -> Path:
+    """What a cell of a lesson draws, as recorded by `python -m tests.course.record`."""
+    return PICTURES / f"{lesson.path.stem}.{cell.name.removeprefix('picture-')}.{language}.png"
+
+
+def copy_images(images: Path, folder: Path) -> None:
+    """The images of a folder with at most 64 colours, which makes them a third of the size."""
     folder.mkdir()
-    for path in (ROOT / "docs" / "images").glob("*.png"):
+    for path in images.glob("*.png"):
         Image.open(path).convert("RGB").quantize(64).save(folder / path.name, optimize=True)
 
 
@@ -202,26 +210,33 @@ def lesson_page(lesson: Lesson, language: Language) -> str:
 
 
 def _line(line: str, lesson: Lesson, language: Language) -> str:
-    if not (found := re.match(r"^\{(cell|trace)\} *(.*?) *$", line)):
+    if not (found := re.match(r"^\{(cell|trace|file)\} *(.*?) *$", line)):
         return ROLE.sub(lambda role: _link(*role.groups(), language), line)
     kind, name = found.groups()
+    if kind == "file":
+        return f"```python\n{file_pieces()[name]}\n```\n"
     if kind == "cell":
-        return _cell(lesson.cells[name], lesson.outputs[name].rstrip("\n"), language)
+        return _cell(lesson, lesson.cells[name], language)
     part = TraceView(name)
     return _raw(
         f'<iframe class="trace" loading="lazy" title="{WORDS[language]["page"]}" '
-        f'src="@UP@note.html#{part.state}"></iframe>'
+        f'src="@UP@note.html#{part.state}&lang={language}"></iframe>'
     )
 
 
-def _cell(cell: Cell, output: str, language: Language) -> str:
-    words = WORDS[language]
+def _cell(lesson: Lesson, cell: Cell, language: Language) -> str:
+    words, output = WORDS[language], lesson.outputs[cell.name].rstrip("\n")
     code = f"```python\n{cell.shown}\n```\n"
     shown = f"```{{code-block}} text\n:class: cell-output\n\n{output}\n```\n" if output else ""
-    if cell.answer is None:
+    if cell.is_picture:
+        picture = picture_file(lesson, cell, language).name
+        return f"{code}\n![{cell.name}](/pictures/{picture})\n"
+    if cell.answer is None and not cell.is_solution:
         return code + "\n" + shown
     summary = _raw(f'<details class="answer"><summary>{words["answer"]}</summary>')
-    answer = f"```python\nguess = {cell.answer}\n```\n"
+    solution = cell.source if cell.is_solution else f"guess = {cell.answer}"
+    answer = f"```python\n{solution}\n```\n"
+    code = "" if cell.is_solution else code
     return "\n".join([code, summary, answer, shown, _raw("</details>")])
 
 
@@ -264,10 +279,12 @@ def write_contents(path: Path, language: Language) -> None:
     words = WORDS[language]
     names = "\n".join(lesson.path.stem for lesson in lessons())
     intro = {
-        "ko": "논문의 식 하나하나를 코드로 옮깁니다. 강마다 질문 하나, 짧은 셀 세 개에서 여섯 개, "
-        "맞혀 볼 문제, 노트의 실수가 있습니다.",
-        "en": "Each equation of the paper as code. A lesson has a question, three to six short "
-        "cells, a guess, and a slip of the notes.",
+        "ko": "논문의 식 하나하나를 코드로 옮깁니다. 강마다 질문 하나, 짧은 셀 몇 개, "
+        "맞혀 볼 문제, 노트의 실수, 답이 딸린 연습이 있습니다. 2강에서 7강까지 적은 줄은 14강에서 "
+        "완전한 트랜스포머가 됩니다.",
+        "en": "Each equation of the paper as code. A lesson has a question, a few short cells, a "
+        "guess, a slip of the notes, and exercises with answers. The lines of lessons 2 to 7 "
+        "become a complete Transformer in lesson 14.",
     }[language]
     text = f"# {words['course']}\n\n{intro}\n\n```{{toctree}}\n:maxdepth: 1\n\n{names}\n```\n"
     path.write_text(text, encoding="utf-8")
@@ -283,6 +300,7 @@ def document_page(text: str) -> str:
         return f"{{py:mod}}`{label} <{name}>`" if name in modules() else label
 
     text = re.sub(r"\[([^\]]*)\]\(LOG\.md[^)]*\)", r"\1", text)
+    text = re.sub(r"\[([^\]]*)\]\((notebooks/[^)]*)\)", r"{download}`\1 <\2>`", text)
     return re.sub(r"\[([^\]]*)\]\((\.\./[^)]*)\)", link, text)
 
 

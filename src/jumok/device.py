@@ -1,6 +1,5 @@
 """The device of a run: selection, precision, determinism, memory and versions."""
 
-import ctypes
 import os
 import platform
 import sys
@@ -19,7 +18,6 @@ Precision = Literal["auto", "float32", "bfloat16"]
 _BFLOAT16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "avx_ne_convert", "bf16")  # x86, Arm
 # The values of ONEDNN_MAX_CPU_ISA with which oneDNN emulates bfloat16 whatever the processor has.
 _CAPS_WITHOUT_BFLOAT16 = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX512_CORE", "AVX512_CORE_VNNI")
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 
 
 def find_device(name: str) -> torch.device:
@@ -82,27 +80,6 @@ def resolve_dtype(precision: Precision, device: torch.device) -> torch.dtype:
     if precision == "auto":
         return torch.bfloat16 if has_fast_bfloat16(device) else torch.float32
     return torch.bfloat16 if precision == "bfloat16" else torch.float32
-
-
-def tune_allocator() -> bool:
-    """Reduce the memory and the system calls of oneDNN and glibc; True if glibc accepts it.
-
-    oneDNN caches the kernels of 1,024 shapes of matrix products, and batches of similar length keep
-    adding shapes: a cache of 64 saves 430 MB within 150 steps and costs 2 % (docs/LOG.md). glibc
-    keeps freed memory, whose pages would be requested and zeroed again at every step.
-    """
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")  # read at the first product
-    if platform.libc_ver()[0] != "glibc":
-        return False
-    libc = ctypes.CDLL(None)
-    largest = 2**25  # that glibc accepts
-    return bool(libc.mallopt(_M_MMAP_THRESHOLD, largest) and libc.mallopt(_M_TRIM_THRESHOLD, 2**30))
-
-
-def release_memory() -> None:
-    """Return free memory to the system; too slow to be called at every step."""
-    if platform.libc_ver()[0] == "glibc":
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def tune_threads() -> None:

@@ -60,6 +60,36 @@ def test_the_page_answers_as_the_run(windows: Windows, exported: Path, review_ru
         assert window.foreign_requests((exported / PAGE).as_uri()) == []
 
 
+def test_the_page_of_a_translator(windows: Windows, tmp_path: Path) -> None:
+    export(Path("note"), "web", tmp_path / "note")
+    note = jumok.load("note", device="cpu")
+    text = "여름은 더워요. 뷁"
+    (best,) = note.with_decoding(["beam=3", "n_best=3"])([text])
+    page = tmp_path / "note" / PAGE
+    with windows(language="en-US") as window:
+        window.page.context.set_offline(True)
+        window.open(page.as_uri())
+        summary = window.page.locator("[data-role=summary]")
+        first = note("겨울은 추워요.").output  # type: ignore[attr-defined]
+        assert window.page.get_by_role("textbox").input_value() != ""
+        window.page.keyboard.press("Control+a")
+        window.page.keyboard.type("겨울은 추워요.")
+        window.wait_until_equal(summary.inner_text, first, "the translation")
+        assert window.page.locator("[data-role=warnings]").count() == 0
+        window.page.get_by_role("textbox").fill(text)
+        window.page.get_by_role("spinbutton").fill("3")
+        window.wait_until_equal(
+            lambda: window.page.locator("tbody th").all_inner_texts(),
+            [each.output for each in best.n_best],  # type: ignore[attr-defined]
+            "the candidates",
+        )
+        assert window.page.locator("[data-role=warnings] mark").all_inner_texts() == ["뷁"]
+        assert [each.code for each in best.warnings] == ["unknown_characters"]
+        assert "differ by" in window.page.locator("[data-role=check]").inner_text()
+        assert window.violations() == []
+        assert window.foreign_requests(page.as_uri()) == []
+
+
 def test_other_numbers_than_those_of_the_export_are_shown(
     windows: Windows, exported: Path, tmp_path: Path
 ) -> None:

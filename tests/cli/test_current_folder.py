@@ -82,7 +82,7 @@ def test_computing_processes_do_not_import_from_the_current_folder(
 ) -> None:
     monkeypatch.setenv("PYTHONSAFEPATH", "1")  # the front process of the test
     monkeypatch.chdir(folder)
-    with serving(tmp_path, [Path("note")], log=log) as server:
+    with serving(tmp_path, [Path("note")], log=log, workers=1) as server:
         assert server.predict("좋다").status == 200
     assert not (folder / "ran").exists(), (folder / "ran").read_text(encoding="utf-8")
 

@@ -2,20 +2,47 @@
 
 import io
 import linecache
-from contextlib import redirect_stdout
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 
-from jumok.course.lesson import Cell, Lesson
+from matplotlib.figure import Figure
+
+from jumok.course.lesson import LANGUAGES, Cell, Lesson
 
 Namespace = dict[str, object]
 
 
-def run_lesson(lesson: Lesson) -> dict[str, str]:
-    """What each cell prints, with the right guesses. An exception of a cell is passed on."""
+def run_lesson(lesson: Lesson, figures: dict[str, Figure] | None = None) -> dict[str, str]:
+    """What each cell prints, with the right guesses. An exception of a cell is passed on.
+
+    Into `figures` goes what the cells `picture-...` draw, by `NAME.ko` and `NAME.en`.
+    """
     namespace: Namespace = {"__name__": "__main__"}
-    return {
-        cell.name: run_cell(cell.source, namespace, f"{lesson.path.stem}:{cell.name}")
-        for cell in lesson.cells.values()
-    }
+    outputs = {}
+    for cell in lesson.cells.values():
+        name = f"{lesson.path.stem}:{cell.name}"
+        if cell.is_picture and figures is not None:
+            for language in LANGUAGES:
+                with in_language(language):
+                    outputs[cell.name] = run_cell(cell.source, namespace, name)
+                figure = namespace["figure"]
+                assert isinstance(figure, Figure), name
+                figures[f"{cell.name.removeprefix('picture-')}.{language}"] = figure
+        else:
+            outputs[cell.name] = run_cell(cell.source, namespace, name)
+    return outputs
+
+
+@contextmanager
+def in_language(language: str) -> Iterator[None]:
+    """The labels of figures in a language."""
+    before = os.environ.get("JUMOK_LANG")
+    os.environ["JUMOK_LANG"] = language
+    try:
+        yield
+    finally:
+        os.environ.pop("JUMOK_LANG") if before is None else os.environ.update(JUMOK_LANG=before)
 
 
 def run_cell(source: str, namespace: Namespace, name: str = "cell") -> str:

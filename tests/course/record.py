@@ -1,4 +1,4 @@
-"""Record what the cells of the lessons print.
+"""Record what the cells of the lessons print, and the pictures that they draw.
 
 python -m tests.course.record          all lessons
 python -m tests.course.record 3 4      these
@@ -7,15 +7,23 @@ python -m tests.course.record 3 4      these
 import json
 import sys
 import time
+from pathlib import Path
+
+from matplotlib.figure import Figure
 
 from jumok.atomic_io import write_atomically
 from jumok.course.lesson import Lesson, find_lesson, lessons
 from tests.course.cells import run_lesson
 
+PICTURES = Path(__file__).parents[2] / "docs" / "images" / "lessons"
+
 
 def record_outputs(lesson: Lesson) -> dict[str, str]:
-    """Run a lesson and write its .out.json."""
-    outputs = run_lesson(lesson)
+    """Run a lesson, write its .out.json, and its pictures in both languages."""
+    figures: dict[str, Figure] = {}
+    outputs = run_lesson(lesson, figures)
+    for name, figure in figures.items():
+        figure.savefig(PICTURES / f"{lesson.path.stem}.{name}.png", dpi=110)
     text = json.dumps(outputs, ensure_ascii=False, indent=1) + "\n"
     write_atomically(lesson.path.with_suffix(".out.json"), text.encode())
     return outputs

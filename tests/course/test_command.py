@@ -28,7 +28,13 @@ def test_a_lesson_hides_the_answers_by_default(capsys: Capture) -> None:
     assert "guess = ..." in shown
     assert "답: 2.0" not in shown
     assert find_lesson(3).outputs["softmax"].splitlines()[0] in shown
-    assert "답: 2.0" in call(capsys, "lesson", "3", "--lang", "ko", "--answers").out
+    assert "답: jumok lesson 3 --answers" in shown
+    solution = find_lesson(3).cells["answer-exercises"].source.splitlines()[0]
+    assert solution not in shown
+    with_answers = call(capsys, "lesson", "3", "--lang", "ko", "--answers").out
+    assert "답: 2.0" in with_answers
+    assert solution in with_answers
+    assert find_lesson(3).outputs["answer-exercises"].splitlines()[0] in with_answers
 
 
 @pytest.mark.parametrize("number", [each.number for each in lessons()])

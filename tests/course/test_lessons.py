@@ -7,15 +7,17 @@ import pytest
 
 from jumok.config_io import suggest
 from jumok.course import LANGUAGES, Cell, Language, Lesson, find_lesson, lessons
-from jumok.course.lesson import TraceView
+from jumok.course.lesson import EMPTY, TraceView
+from jumok.course.notebook import notebook
 from jumok.course.plain import NOTE, ROLE, PlainMarkdown
 from jumok.errors import InputError
 from jumok.viewer.view_state import ViewState, normalize_state
 from tests.course.cells import check_guess, run_cell, run_lesson
 from tests.course.public_objects import find_object
+from tests.course.record import PICTURES
 from tests.errors import raises
 
-N_LESSONS = 13  # from 0; what follows are exercises
+N_LESSONS = 13  # from 0, with a slip of the notes; then what is left out, and the learner's file
 MAX_EOJEOL, MAX_LINES, MAX_WIDTH = 1_500, 12, 88
 NOTES = ("000", "001", "002", "003", "004")
 LAST_SECTIONS = {
@@ -37,7 +39,8 @@ def test_numbers_are_unique_and_an_unknown_one_is_an_error() -> None:
 @every_lesson
 def test_cells(lesson: Lesson) -> None:
     names = list(lesson.cells)
-    assert 3 <= len(names) <= 6
+    extra = [cell for cell in lesson.cells.values() if cell.is_solution or cell.is_picture]
+    assert 3 <= len(names) - len(extra) <= 7
     assert any(name.startswith("guess-") for name in names)
     assert any(name.startswith("slip-") for name in names) == (lesson.number < N_LESSONS)
     assert "assert" in lesson.path.read_text(encoding="utf-8")
@@ -74,7 +77,7 @@ def test_roles_have_targets(lesson: Lesson, language: Language) -> None:
         elif kind == "note":
             assert target in NOTES, suggest(target, NOTES)
         else:
-            assert 0 <= int(target) <= N_LESSONS
+            find_lesson(int(target))
 
 
 @every_lesson
@@ -84,7 +87,43 @@ def test_the_same_headings_and_links_in_both_languages(lesson: Lesson) -> None:
         found for found in ROLE.findall(english) if found[0] == "jumok"
     ]
     assert korean.count("\n## ") == english.count("\n## ")
+    inserted = re.compile(r"^\{(?:cell|trace|file)\} .*$", re.MULTILINE)
+    assert inserted.findall(korean) == inserted.findall(english)
     assert list(lesson.outputs) == list(lesson.cells)
+
+
+@every_lesson
+@every_language
+def test_every_lesson_has_exercises_with_answers(lesson: Lesson, language: Language) -> None:
+    [answer] = [cell for cell in lesson.cells.values() if cell.is_solution]
+    before = lesson.markdown(language).partition(f"{{cell}} {answer.name}")[0]
+    assert len(re.findall(r"^1\. .*\?$", before, re.MULTILINE)) >= 1, "a numbered question"
+    assert answer.shown == EMPTY
+    assert answer.source not in str(notebook(lesson, language))
+    assert len(re.findall(r"^\d\. |^alpha", lesson.outputs[answer.name], re.MULTILINE)) >= 2
+
+
+@every_lesson
+def test_pictures_are_recorded_in_both_languages(lesson: Lesson) -> None:
+    expected = {
+        f"{lesson.path.stem}.{cell.name.removeprefix('picture-')}.{language}.png"
+        for cell in lesson.cells.values()
+        if cell.is_picture
+        for language in LANGUAGES
+    }
+    assert expected == {path.name for path in PICTURES.glob(f"{lesson.path.stem}.*")}
+
+
+@pytest.mark.parametrize("number", [2, 3, 4, 5, 7, 8, 10])
+def test_a_picture_cell_ends_with_its_figure(number: int) -> None:
+    """So a notebook displays it."""
+    [cell] = [cell for cell in find_lesson(number).cells.values() if cell.is_picture]
+    assert cell.source.endswith("\nfigure")
+
+
+def test_one_word_for_layer() -> None:
+    for lesson in lessons():
+        assert not re.findall(r"(?<!출력)층", lesson.markdown("ko")), "레이어"
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """docs/notes.md: every section of the notes has a lesson, and every line is evaluated."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from scripts import notes
+from tests.course.cells import run_cell
 from tests.shared_data import shared_data
 
 LISTS: dict[str, dict[str, Any]] = tomllib.loads(notes.LISTS.read_text(encoding="utf-8"))
@@ -34,7 +36,57 @@ def headings(text: str, pattern: str) -> list[str]:
 def test_the_page_is_up_to_date() -> None:
     pytest.importorskip("einops")
     message = "run PYTHONPATH=src .venv/bin/python scripts/notes.py"
-    assert notes.PAGE.read_text(encoding="utf-8") == notes.render(LISTS), message
+    files = notes.render(LISTS)
+    assert len(files) == 6, "the page and five notebooks"
+    for path, content in files.items():
+        assert path.read_bytes() == content, message
+
+
+@pytest.mark.parametrize("note", LISTS)
+def test_every_cell_of_a_notebook_runs(note: str) -> None:
+    """In this process: each line of the page, with the assert that compares it."""
+    if note == "001":
+        pytest.importorskip("einops")
+    cells = code_cells(note)
+    sections = LISTS[note]["sections"]
+    asserts = [cell for cell in cells if re.search(r"^assert (not )?equal", cell, re.MULTILINE)]
+    assert len(asserts) == sum("theirs" in section for section in sections)
+    slips = [cell for cell in asserts if "assert not equal" in cell]
+    assert len(slips) == sum("slip" in s and "theirs" in s for s in sections)
+    namespace: dict[str, object] = {}
+    with torch.random.fork_rng():
+        for cell in cells:
+            run_cell(cell, namespace)
+    torch.set_grad_enabled(True)
+
+
+@pytest.mark.parametrize("note", ["000", "003"])
+def test_an_assert_of_a_notebook_fails_for_another_result(note: str) -> None:
+    setup, *cells = code_cells(note)
+    namespace: dict[str, object] = {}
+    with torch.random.fork_rng():
+        run_cell(setup, namespace)
+    torch.set_grad_enabled(True)
+    compared = next(cell for cell in cells if "\nassert equal" in cell)
+    with pytest.raises(AssertionError):
+        run_cell(compared, {**namespace, "theirs": torch.zeros(1)})
+
+
+@pytest.mark.slow
+def test_a_notebook_runs_in_jupyter(tmp_path: Path) -> None:
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    node = nbformat.read(notes.NOTEBOOKS / "note-003.ipynb", as_version=4)
+    nbformat.validate(node)
+    resources = {"metadata": {"path": str(tmp_path)}}
+    nbclient.NotebookClient(node, timeout=120, kernel_name="python3", resources=resources).execute()
+
+
+def code_cells(note: str) -> list[str]:
+    """The code of a notebook, without the cell that installs jumok."""
+    tree = json.loads((notes.NOTEBOOKS / f"note-{note}.ipynb").read_text(encoding="utf-8"))
+    install, *cells = (cell for cell in tree["cells"] if cell["cell_type"] == "code")
+    assert "pip install" in install["source"]
+    return [cell["source"] for cell in cells]
 
 
 @pytest.mark.parametrize("note", LISTS)

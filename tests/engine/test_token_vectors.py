@@ -1,6 +1,7 @@
 """An encoder without layers: the engine computes it with numpy, equal to PyTorch."""
 
 import json
+import shutil
 import subprocess
 import sys
 from hashlib import sha256
@@ -20,6 +21,7 @@ from jumok.inference import optimize
 from jumok.models import TransformerConfig
 from jumok.models.int8_weights import quantize_rows
 from jumok.native.session import Head
+from jumok.shipped import resolve_model
 from jumok.tasks.pipeline.outputs import to_json
 from jumok.tasks.runs.run import Run
 from jumok.text.ragged import Ragged
@@ -142,3 +144,14 @@ def test_neither_torch_nor_the_kernel_is_needed(tmp_path: Path) -> None:
         [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False
     )
     assert (done.stdout, done.returncode) == ("(32,)\n", 0), done.stderr
+
+
+def test_detached_vectors_survive_an_overwritten_file(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(resolve_model("ko-static"), folder)
+    model = load(folder)
+    expected = model.encode(["비가 옵니다", "눈"])
+    model.detach()
+    weights = folder / "model.safetensors"
+    weights.write_bytes(bytes(weights.stat().st_size))
+    assert np.array_equal(model.encode(["비가 옵니다", "눈"]), expected)

@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from jumok.errors import ExportError
-from jumok.export import export, get_target
+from jumok.export import get_target
+from jumok.export.export_run import check_exportable
 from jumok.export.samples import random_samples
 from jumok.formats import web
 from jumok.formats.web import KERNEL, MODEL, PAGE, Web
@@ -144,13 +145,12 @@ def test_a_model_that_does_not_fit_into_a_page_is_refused(
         Web().convert(pipeline("sinusoidal, post-norm"), tmp_path)
 
 
-def test_models_that_the_page_cannot_run_are_refused(reading_run: Path, tmp_path: Path) -> None:
-    with raises(ExportError, "export.unsupported"):
-        export(reading_run, "web", tmp_path / "out")
-    assert not (tmp_path / "out").exists()
+def test_models_that_the_page_cannot_run_are_refused() -> None:
     model = pipeline("sinusoidal, post-norm")
     model.model = MaskedLanguageModel(config())
     assert "MaskedLanguageModel" in str(get_target("web").unsupported_reason(model))
+    with raises(ExportError, "export.unsupported"):
+        check_exportable(get_target("web"), model)
     pairs = recipe("classification", {"n_segments": 2}).with_vocabulary(66)
     paired = Pipeline(
         get_task("classification"),
@@ -161,3 +161,8 @@ def test_models_that_the_page_cannot_run_are_refused(reading_run: Path, tmp_path
         CPU,
     )
     assert "pairs" in str(get_target("web").unsupported_reason(paired))
+
+
+def test_the_kernel_and_its_script_stay_small() -> None:
+    size = sum(len(static_file(name).content) for name in (KERNEL, "jumok.js"))
+    assert size <= 450_000

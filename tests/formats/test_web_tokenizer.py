@@ -1,4 +1,4 @@
-"""The browser's tokenizer: the ids of SentencePiece on odd texts, for each kind of vocabulary."""
+"""The browser's tokenizer: the ids and texts of SentencePiece, for each kind of vocabulary."""
 
 import random
 import unicodedata
@@ -18,7 +18,8 @@ from jumok.text.sentencepiece_proto import PieceType, add_pieces, bpe_model, set
 from tests.formats.web_module import run_module
 
 KOREAN = Path(__file__).parents[2] / "README.ko.md"
-N_TEXTS = 1_500  # of each vocabulary
+N_TEXTS = 10_000  # of each vocabulary; half of the time is SentencePiece's
+N_ROWS = 2_000  # of random ids that are decoded
 MAX_LENGTH = 48  # some texts are longer
 
 _RANGES = {  # the first and the last character, and how often one is drawn
@@ -113,6 +114,29 @@ def foreign() -> SentencePieceTokenizer:
     return SentencePieceTokenizer(data)
 
 
+def jamo() -> SentencePieceTokenizer:
+    """Every piece is a conjoining jamo or another character; composed syllables are unknown."""
+    lines = unicodedata.normalize("NFD", KOREAN.read_text(encoding="utf-8")).splitlines()
+    config = VocabularyConfig(kind="char", size=300, normalization="none", required_characters="")
+    return SentencePieceTokenizer.train(lines, config)
+
+
+def random_rows(tokenizer: SentencePieceTokenizer, n: int) -> list[list[int]]:
+    """Random ids, special ones, spaces and runs of bytes among them."""
+    draw = random.Random(1)
+    size = len(tokenizer)
+    spaces = [i for i in range(size) if tokenizer.piece(i).startswith("▁")]
+    special = [*tokenizer.special_ids.values(), *spaces[:20]]
+
+    def run() -> list[int]:
+        if draw.random() < 0.3:
+            return [draw.choice(special)]
+        most = min(size, draw.choice((size, 280)))  # where there are bytes, they are the first ids
+        return [draw.randrange(most) for _ in range(draw.randint(1, 4))]
+
+    return [[i for _ in range(draw.randint(0, 6)) for i in run()] for _ in range(n)]
+
+
 VOCABULARIES: dict[str, Callable[[], SentencePieceTokenizer]] = {
     "32,000 pieces": shipped,
     "unigram, bytes": lambda: trained(kind="unigram", size=900, byte_fallback=True),
@@ -120,13 +144,15 @@ VOCABULARIES: dict[str, Callable[[], SentencePieceTokenizer]] = {
     "bpe": lambda: trained(kind="bpe", size=700),
     "bpe, bytes, every type": lambda: with_types(kind="bpe", size=900, byte_fallback=True),
     "bpe, stripped, as in Llama": foreign,
+    "characters": lambda: trained(kind="char", size=300),
+    "jamo: characters of decomposed text": jamo,
     "characters, not composed": lambda: trained(kind="char", size=300, normalization="none"),
 }
 
 
 @pytest.mark.slow
 def test_the_ids_are_those_of_sentencepiece(tmp_path: Path) -> None:
-    requests, expected = [], []
+    requests, expected, decoded = [], [], []
     for make in VOCABULARIES.values():
         tokenizer = make()
         assert unsupported_tokenizer(tokenizer) is None
@@ -138,16 +164,23 @@ def test_the_ids_are_those_of_sentencepiece(tmp_path: Path) -> None:
                 "scores": arrays["tokenizer.scores"].tolist(),
                 "types": arrays["tokenizer.types"].tolist(),
                 "texts": texts,
+                "rows": (rows := random_rows(tokenizer, N_ROWS)),
             }
         )
+        decoded.append(tokenizer.decode_batch(rows))
         template = tokenizer.input_template
         expected.append(
             [template.apply_one(i, None, MAX_LENGTH).ids for i in tokenizer.encode_batch(texts)]
         )
-    found = run_module({"tokenizers": requests}, tmp_path)["ids"]
-    for name, request, ids, own in zip(VOCABULARIES, requests, found, expected, strict=True):
+    found = run_module({"tokenizers": requests}, tmp_path)
+    for name, request, ids, own in zip(VOCABULARIES, requests, found["ids"], expected, strict=True):
         wrong = [text for text, a, b in zip(request["texts"], ids, own, strict=True) if a != b]
         assert not wrong, f"{name}: {len(wrong)} of {len(ids)} texts, such as {wrong[0]!a}"
+    for name, request, texts, own in zip(
+        VOCABULARIES, requests, found["texts"], decoded, strict=True
+    ):
+        rows = [row for row, a, b in zip(request["rows"], texts, own, strict=True) if a != b]
+        assert not rows, f"{name}: {len(rows)} of {len(texts)} rows of ids, such as {rows[0]}"
 
 
 def test_what_the_page_cannot_read_is_refused() -> None:

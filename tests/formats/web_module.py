@@ -29,7 +29,7 @@ def run_module(request: dict[str, Sequence[Any]], folder: Path) -> Any:
         text=True,
         encoding="utf-8",
         check=False,
-        timeout=120,
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)

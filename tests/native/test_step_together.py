@@ -6,7 +6,7 @@ from torch import Tensor
 
 from jumok.errors import InputError
 from jumok.native import NativeDecoder, NativeModel
-from jumok.native.decoder import DecoderStep, step_rows, step_together
+from jumok.native.decoder import DecoderStep, step_together
 from jumok.native.packed_weights import PRECISIONS
 from tests.errors import raises
 from tests.native.conftest import KINDS, encoder_decoder, language_model
@@ -53,42 +53,6 @@ def test_bytes_do_not_depend_on_other_requests(make, kind: str, precision: str) 
         order = torch.tensor([1, 0])
         together[4].reorder(order)
         apart[4].reorder(order)
-
-
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("make", [encoder_decoder, language_model])
-def test_one_token_for_each_row(make, precision: str) -> None:
-    model = NativeModel(make(), precision)
-    together, apart = start(model), start(model)
-    for k in (0, 4, 1):
-        ids = torch.randint(3, 77, (6, 1))
-        found = step_rows(together, ids, k)
-        at = 0
-        for ours, theirs in zip(together, apart, strict=True):
-            rows = 2 if ours is together[4] else 1
-            expected = alone(DecoderStep(theirs, ids[at : at + rows], k))
-            for part, whole in zip(*(e if k else (e,) for e in (found, expected)), strict=True):
-                assert torch.equal(part[at : at + rows], whole)
-            assert ours.length == theirs.length
-            at += rows
-
-
-def test_wrong_tokens_of_rows() -> None:
-    model = NativeModel(language_model(), "float32")
-    first, second = (NativeDecoder(model, capacity=1) for _ in range(2))
-    with raises(InputError, "kernel.k_range"):
-        step_rows([first, second], torch.tensor([[5], [6]]), 78)
-    with raises(InputError, "kernel.step_ids_shape"):
-        step_rows([first, second], torch.tensor([[5], [6], [7]]))
-    with raises(InputError, "kernel.token_id_range"):
-        step_rows([first, second], torch.tensor([[5], [99]]))
-    other = NativeDecoder(NativeModel(language_model(), "float32"), capacity=4)
-    with raises(InputError, "kernel.decoders_of_several_models"):
-        step_rows([first, other], torch.tensor([[5], [6]]))
-    assert first.length == second.length == 0
-    step_rows([first, second], torch.tensor([[5], [6]]))
-    with raises(InputError, "kernel.capacity_exceeded"):
-        step_rows([first, second], torch.tensor([[5], [6]]))
 
 
 def test_wrong_arguments_change_no_decoder() -> None:

@@ -6,8 +6,9 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,14 @@ from jumok.decoding import DecodingConfig, GenerationInputs, StoppingCriteria
 from jumok.decoding.generate import generate
 from jumok.errors import InputError
 from jumok.native import NativeDecoder, NativeModel
-from jumok.native.decoder import DecoderStep, step_rows, step_together
-from jumok.serving import merging
-from jumok.serving.engine import EngineOptions
-from jumok.serving.merging import JobHub, SharedDecoder
-from jumok.serving.pipeline_engine import PipelineEngine, decoding_overrides
+from jumok.native.decoder import DecoderStep, step_together
+from jumok.native.decoder_session import DecoderSession, search_together
+from jumok.serving import jobs, merging
+from jumok.serving.engine import Engine, EngineOptions, decoding_overrides, open_engine
+from jumok.serving.jobs import JobHub
+from jumok.serving.merging import SharedDecoder
+from jumok.serving.pipeline_engine import PipelineEngine
+from jumok.serving.text_engine import GenerationEngine, find_engine
 from jumok.tasks.pipeline.outputs import to_json
 from jumok.tasks.runs.load import load
 from tests.serving.server_process import Server, serving
@@ -40,19 +44,17 @@ def expected(compiled: Path, reading_run: Path) -> dict[str, str]:
     return {text: to_json(pipeline(text)) for text in TEXTS}
 
 
+SEARCHES = ("", '{"beam": 3}', '{"min_length": 5, "beam": 2}', '{"beam": 4, "n_best": 2}')
 DECODINGS = (
-    *("", '{"beam": 3}', '{"sample": true, "temperature": 0.8, "seed": 5}'),
-    *('{"min_length": 5, "beam": 2}', '{"repetition_penalty": 1.5}', '{"stop": ["1"]}'),
+    *(*SEARCHES, '{"sample": true, "temperature": 0.8, "seed": 5}'),
+    *('{"repetition_penalty": 1.5}', '{"stop": ["1"]}'),
 )
 
 
 def test_merged_generations_have_the_bytes_of_each_alone(
-    compiled: Path,
-    reading_run: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    compiled: Path, reading_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hub = JobHub()
+    hub = JobHub(torch.inference_mode)
     engine = PipelineEngine(str(reading_run), EngineOptions(decoding=SETTINGS), hub)
     sizes, searched = [], []
 
@@ -60,42 +62,94 @@ def test_merged_generations_have_the_bytes_of_each_alone(
         sizes.append(len(steps))
         return step_together(steps)
 
-    def counted_rows(decoders: list[NativeDecoder], ids: torch.Tensor, k: int = 0) -> object:
-        searched.append(len(decoders))
-        return step_rows(decoders, ids, k)
-
     monkeypatch.setattr(merging, "step_together", counted)
-    monkeypatch.setattr(merging, "step_rows", counted_rows)
+    monkeypatch.setattr(jobs, "search_together", counting(searched))
+    found = side_by_side(hub, engine, DECODINGS)
+    assert max(sizes) > 1  # of one call of the kernel
+    assert max(searched) > 2  # texts of one search
+    check_outputs(reading_run, found, DECODINGS)
+
+
+def counting(sizes: list[int]) -> Callable[[list[DecoderSession]], list[int]]:
+    """`search_together`, which adds the number of its searches to a list."""
+
+    def counted(sessions: list[DecoderSession]) -> list[int]:
+        sizes.append(len(sessions))
+        return search_together(sessions)
+
+    return counted
+
+
+def side_by_side(hub: JobHub, engine: Engine, decodings: Sequence[str]) -> dict[int, str]:
+    """The answers to `TEXTS`, some more of which begin at each step, with the settings in turn."""
     found: dict[int, str] = {}
-    for number, text in enumerate(TEXTS):  # some more join at each step
+    for number, text in enumerate(TEXTS):
 
         def job(number: int = number, text: str = text) -> None:
-            found[number] = engine.predict(text, DECODINGS[number % len(DECODINGS)])
+            found[number] = engine.predict(text, decodings[number % len(decodings)])
 
         hub.start(number, job)
         if number % 4 == 3:
             hub.step()
     while len(hub):
         hub.step()
-    assert max(sizes) > 1  # of one call of the kernel
-    assert max(searched) > 2  # texts of one search
-    assert not caplog.records  # no search failed and was repeated alone
+    return found
+
+
+def check_outputs(run: Path, found: dict[int, str], decodings: Sequence[str]) -> None:
+    """The answers are those of PyTorch's own pipeline, in order."""
     others = [
-        load(reading_run).with_decoding([*SETTINGS, *decoding_overrides(json.loads(each or "{}"))])
-        for each in DECODINGS
+        load(run).with_decoding([*SETTINGS, *decoding_overrides(json.loads(each or "{}"))])
+        for each in decodings
     ]
     for number, text in enumerate(TEXTS):
-        assert found[number] == to_json(others[number % len(DECODINGS)](text))
+        assert found[number] == to_json(others[number % len(decodings)](text))
+
+
+@pytest.mark.parametrize("decodings", [SEARCHES, [""]])
+def test_searches_of_the_engine_have_the_bytes_of_pytorch(
+    compiled: Path,
+    reading_run: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    decodings: Sequence[str],
+) -> None:
+    """Whatever their settings, and streams too: all of them are one call of the kernel."""
+    hub, sizes, parts = JobHub(), [], []
+    engine = find_engine(str(reading_run), EngineOptions(decoding=SETTINGS), hub)
+    assert isinstance(engine, GenerationEngine)
+    monkeypatch.setattr(jobs, "search_together", counting(sizes))
+
+    def stream() -> None:
+        parts.append(engine.stream(TEXTS[0], "", parts.append).display)
+
+    hub.start("stream", stream)
+    found = side_by_side(hub, engine, decodings)
+    assert max(sizes) > 8
+    check_outputs(reading_run, found, decodings)
+    assert "".join(parts[:-1]) == parts[-1]
+
+
+def test_the_engine_and_pytorch_have_the_hash_of_the_same_version(
+    compiled: Path, reading_run: Path, language_run: Path, review_run: Path
+) -> None:
+    for run, options in (
+        (reading_run, EngineOptions(decoding=SETTINGS)),
+        (language_run, EngineOptions()),
+        (review_run, EngineOptions()),
+        (Path("note"), EngineOptions()),
+    ):
+        engine = open_engine(str(run), options)
+        other = open_engine(str(run), replace(options, torch=True))
+        assert isinstance(other, PipelineEngine)
+        assert not isinstance(engine, PipelineEngine)
+        assert engine.hash == other.hash
 
 
 @pytest.mark.parametrize("config", [DecodingConfig(), DecodingConfig(beam=3, n_best=3)])
 def test_a_failing_text_of_a_search_fails_alone(
-    compiled: Path,
-    reading_run: Path,
-    config: DecodingConfig,
-    caplog: pytest.LogCaptureFixture,
+    compiled: Path, reading_run: Path, config: DecodingConfig
 ) -> None:
-    hub = JobHub()
+    hub = JobHub(torch.inference_mode)
     model = NativeModel(load(reading_run).model, "int8")
     source = torch.tensor([[5, 6]])
     results: dict[int, object] = {}
@@ -116,16 +170,16 @@ def test_a_failing_text_of_a_search_fails_alone(
     while len(hub):
         hub.step()
     assert "token ids must be" in str(results[1])
-    assert "the joint search of 3 texts failed with InputError" in caplog.text
     expected = generate(NativeDecoder(model, source, capacity=4), inputs[0], config)
     assert results[0] == results[2] == expected
 
 
-def test_a_cancelled_text_leaves_its_search(
-    compiled: Path, reading_run: Path, expected: dict[str, str]
+@pytest.mark.parametrize("torch_", [False, True])
+def test_a_cancelled_text_leaves_the_others(
+    compiled: Path, reading_run: Path, expected: dict[str, str], torch_: bool
 ) -> None:
-    hub = JobHub()
-    engine = PipelineEngine(str(reading_run), EngineOptions(decoding=SETTINGS), hub)
+    engine = open_engine(str(reading_run), EngineOptions(decoding=SETTINGS, torch=torch_))
+    hub = engine.jobs
     found: dict[int, str] = {}
 
     def job(number: int) -> None:
@@ -138,12 +192,10 @@ def test_a_cancelled_text_leaves_its_search(
     while len(hub):
         hub.step()
     assert found == {number: expected[TEXTS[number]] for number in (0, 2)}
-    hub.step()  # removes the search that has no more texts
-    assert not hub._searches
 
 
 def test_a_failing_call_fails_alone(compiled: Path, reading_run: Path) -> None:
-    hub = JobHub()
+    hub = JobHub(torch.inference_mode)
     model = NativeModel(load(reading_run).model, "int8")
     source = torch.tensor([[5, 6]])
     results: dict[int, object] = {}
@@ -163,7 +215,7 @@ def test_a_failing_call_fails_alone(compiled: Path, reading_run: Path) -> None:
 
 
 def test_a_cancelled_job_takes_no_further_step(compiled: Path, reading_run: Path) -> None:
-    hub = JobHub()
+    hub = JobHub(torch.inference_mode)
     engine = PipelineEngine(str(reading_run), EngineOptions(decoding=SETTINGS), hub)
     parts: list[str] = []
     hub.start("text", lambda: parts.append(engine.stream(TEXTS[0], "", parts.append).display))
@@ -341,7 +393,7 @@ def test_top_p_alone_samples(writer: Server, reading_run: Path) -> None:
 @pytest.mark.parametrize("kills", [False, True])
 def test_errors_inside_a_stream(reading_run: Path, tmp_path: Path, kills: bool) -> None:
     """The deadline passes, or the computing process is lost, after the headers were sent."""
-    with serving(tmp_path, [reading_run]) as server:
+    with serving(tmp_path, [reading_run], workers=1) as server:
         (pid,) = server.computing_pids()
         os.kill(pid, signal.SIGSTOP)
         try:

@@ -35,6 +35,7 @@ def test_every_line_is_json(review_run: Path, tmp_path: Path) -> None:
         return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
     command = [sys.executable, "-m", "jumok", "serve", str(review_run), "--port", "0"]
+    command += ["--workers", "1"]
     with log.open("wb") as output:
         process = subprocess.Popen(
             [*command, "--log", "json"],

@@ -1,7 +1,6 @@
 """The options of `jumok serve`, and the messages for wrong ones."""
 
 import http.client
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,6 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from jumok.errors import InputError
-from jumok.serving.launch import _ahead, launch, launched_ahead
 from jumok.serving.limits import Limits
 from jumok.serving.metrics import Metrics
 from jumok.serving.openapi import Schema, openapi
@@ -42,15 +40,15 @@ def test_names_are_different() -> None:
         unique_names(["runs/nsmc", "old/nsmc/"])
 
 
-def test_workers_divide_the_cores_and_models_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_divide_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUMOK_THREADS", "8")
     options = ServeOptions(folders=["a", "b"], workers=2)
-    sources = model_sources(options, ["a", "b"], turn_fd=7)
+    sources = model_sources(options, ["a", "b"])
     assert [[each.threads for each in model] for model in sources] == [[4, 4], [4, 4]]
-    assert [[each.turn_group for each in model] for model in sources] == [[0, 1], [0, 1]]
-    assert {each.turn_fd for model in sources for each in model} == {7}
-    ((alone,),) = model_sources(ServeOptions(folders=["a"]), ["a"], turn_fd=7)
-    assert (alone.threads, alone.turn_fd) == (8, 7)
+    assert all(each.isolated for model in sources for each in model)
+    for workers in (0, 1):
+        ((alone,),) = model_sources(ServeOptions(folders=["a"], workers=workers), ["a"])
+        assert (alone.threads, alone.isolated) == (8, workers == 1)
 
 
 def test_options_of_one_model() -> None:
@@ -59,9 +57,9 @@ def test_options_of_one_model() -> None:
         precision=["a:int8", "float32"],
         decoding=("b:beam=2", "seed=1", "b:prefix=x:y"),
     )
-    sources = [source for (source,) in model_sources(options, ["a", "b", "c"], turn_fd=7)]
-    assert [each.precision for each in sources] == ["int8", "float32", "float32"]
-    assert [each.decoding for each in sources] == [
+    sources = [source for (source,) in model_sources(options, ["a", "b", "c"])]
+    assert [each.options.precision for each in sources] == ["int8", "float32", "float32"]
+    assert [each.options.decoding for each in sources] == [
         ("seed=1",),
         ("seed=1", "beam=2", "prefix=x:y"),
         ("seed=1",),
@@ -71,18 +69,7 @@ def test_options_of_one_model() -> None:
         ServeOptions(folders=["a"], decoding=("x:beam=2",)),
     ):
         with raises(InputError, "server.unknown_name"):
-            model_sources(wrong, ["a"], turn_fd=7)
-
-
-def test_processes_started_ahead_are_used_once_or_ended() -> None:
-    with launched_ahead(2):
-        used, unneeded = launch(), _ahead[0]
-        assert used is not unneeded
-        assert used.process.poll() is None
-    assert unneeded.process.returncode == -signal.SIGKILL
-    used.connection.close()
-    assert used.process.wait(60) == 0  # the end of its connection ends it
-    assert not _ahead
+            model_sources(wrong, ["a"])
 
 
 @pytest.mark.slow

@@ -13,22 +13,23 @@ from tests.serving.test_life import wait_until
 TEXT = "삼 일 오"
 SETTINGS = ("kernel=native", "precision=int8", "min_length=20", "max_length=20")
 
-# Loaded by every Python process of the server: once the file in GATE exists, each turn to compute
-# is counted in a second file, and from the fourth one on the process waits until GATE is removed.
+# Loaded by every Python process of the server: once the file in GATE exists, each step is counted
+# in a second file, and from the fourth one on the thread waits until GATE is removed.
 GATE = """
-import fcntl, os, time
-before, turns = fcntl.lockf, 0
-def lockf(fd, operation, length=0, start=0, *rest):
-    global turns
-    before(fd, operation, length, start, *rest)
+import os, time
+from jumok.serving.jobs import JobHub
+before, steps = JobHub.step, 0
+def step(hub):
+    global steps
+    before(hub)
     gate = os.environ["GATE"]
-    if start % 2 == 0 and operation & fcntl.LOCK_EX and (turns or os.path.exists(gate)):
-        turns += 1
-        with open(gate + ".turns", "a") as file:
+    if steps or os.path.exists(gate):
+        steps += 1
+        with open(gate + ".steps", "a") as file:
             file.write(".")
-        while turns == 4 and os.path.exists(gate):
+        while steps == 4 and os.path.exists(gate):
             time.sleep(0.01)
-fcntl.lockf = lockf
+JobHub.step = step
 """
 
 
@@ -37,7 +38,7 @@ def test_a_stream_whose_client_leaves_is_not_computed_further(
     compiled: Path, reading_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(GATE, encoding="utf-8")
-    gate, turns = tmp_path / "gate", tmp_path / "gate.turns"
+    gate, steps = tmp_path / "gate", tmp_path / "gate.steps"
     monkeypatch.setenv("GATE", str(gate))
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
     body = json.dumps({"prompt": TEXT, "stream": True}).encode()
@@ -50,11 +51,11 @@ def test_a_stream_whose_client_leaves_is_not_computed_further(
         with socket.create_connection(server.address) as client:
             client.sendall(head % (server.port, len(body)) + body)
             client.recv(2**16)  # the headers at least
-            wait_until(lambda: turns.exists() and turns.stat().st_size == 4)
+            wait_until(lambda: steps.exists() and steps.stat().st_size == 4)
         left = 'jumok_cancelled_texts_total{model="run"} 1.0'
         wait_until(lambda: left in server.request("/metrics").body.decode())
         gate.unlink()
         assert server.request("/v1/completions", {"prompt": TEXT}).status == 200
-        whole = 1 + 20  # turns of the second request: its start, and each token
+        whole = 20  # steps of the second request: one for each token
         assert not {"bug", "Traceback"} & {*server.log.read_text(encoding="utf-8").split()}
-        assert whole <= turns.stat().st_size <= 4 + whole + 4
+        assert whole <= steps.stat().st_size <= 4 + whole + 4

@@ -8,9 +8,9 @@ import torch
 
 from jumok.native.threads import kernel_threads, set_kernel_threads
 from jumok.serving.engine import EngineOptions
-from jumok.serving.merging import JobHub
+from jumok.serving.jobs import JobHub
 from jumok.serving.pipeline_engine import PipelineEngine
-from jumok.serving.text_engine import TextEngine
+from jumok.serving.text_engine import find_engine
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,7 @@ def test_pytorch_keeps_its_threads(review_run: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_the_engine_without_pytorch_has_the_threads(compiled: Path, review_run: Path) -> None:
-    engine = TextEngine.find(str(review_run), EngineOptions())
+    engine = find_engine(str(review_run), EngineOptions(), JobHub())
     assert engine is not None
     before = engine.example_answers()
     engine.set_threads(2)

@@ -1,50 +1,17 @@
-"""Two models under load: their thread pools never compute at the same time."""
+"""Two models under load, in threads of one process, or each in a process of its own."""
 
-import json
-import os
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from jumok.serving.pipeline_engine import with_precision
 from jumok.tasks.pipeline.outputs import to_json
 from jumok.tasks.runs.load import load
-from tests.serving.server_process import Server, serving
-
-# Loaded by every Python process of the server: it records when a process has the turn, and whether
-# it has it while it predicts. The first turn is taken before the first prediction.
-RECORDER = """
-import fcntl, functools, json, os, sys, time
-before = fcntl.lockf
-since, wrapped = None, False
-def write(row):
-    with open(os.environ["TURNS"] + f".{os.getpid()}", "a") as file:
-        file.write(json.dumps(row) + chr(10))
-def recorded(method):
-    @functools.wraps(method)
-    def predict(*args, **settings):
-        write({"predicted in turn": since is not None})
-        return method(*args, **settings)
-    return predict
-def lockf(fd, operation, length=0, start=0, *rest):
-    global since, wrapped
-    if start % 2 == 0 and operation == fcntl.LOCK_UN:
-        write({"turn": [since, time.monotonic_ns()]})
-        since = None
-    before(fd, operation, length, start, *rest)
-    if start % 2 == 0 and operation & fcntl.LOCK_EX:
-        since = time.monotonic_ns()
-        if not wrapped:
-            wrapped, engine = True, sys.modules["jumok.serving.engine"].Engine
-            for name in ("predict", "predict_batch"):
-                setattr(engine, name, recorded(getattr(engine, name)))
-fcntl.lockf = lockf
-"""
+from tests.serving.server_process import served, serving
+from tests.serving.test_life import wait_until
+from tests.tiny_runs import readings, reviews
 
 
 def test_each_model_has_its_own_options(
@@ -65,84 +32,38 @@ def test_each_model_has_its_own_options(
             assert line.encode() in server.predict(text, model=model).body
 
 
-@pytest.mark.slow
-def test_processes_compute_in_turns(
-    compiled: Path,
-    review_run: Path,
-    reading_run: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_models_at_the_same_time_have_the_bytes_of_each_alone(
+    compiled: Path, review_run: Path, reading_run: Path, tmp_path: Path, workers: int
 ) -> None:
-    (tmp_path / "sitecustomize.py").write_text(RECORDER, encoding="utf-8")
-    monkeypatch.setenv("TURNS", str(tmp_path / "turns"))
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    """While one of them is loaded again; without workers there is one process only."""
     reading = tmp_path / "reading"
     reading.symlink_to(reading_run)
-    with serving(tmp_path / "server", [review_run, reading]) as server:
-        end = time.monotonic() + 4
+    texts = {
+        "run": [text for text, _ in reviews(10, 1)],
+        "reading": [text for text, _ in readings(10, 1)],
+    }
+    models = {"run": served(review_run), "reading": served(reading_run)}
+    expected = {
+        (name, text): to_json(models[name](text)).encode() for name in texts for text in texts[name]
+    }
+    options = {"workers": workers, "limits": {"max_wait": 60.0}}
+    with serving(tmp_path / "server", [review_run, reading], **options) as server:
+        assert len(server.computing_pids()) == 2 * workers
+        reloaded = threading.Event()
 
-        def ask(number: int) -> int:
+        def ask(name: str) -> int:
             n = 0
-            while time.monotonic() < end:
-                model = ("run", "reading")[number % 2]
-                assert server.predict("겨울은 추워요", model=model).status == 200
+            while n < len(texts[name]) or not reloaded.is_set():
+                text = texts[name][n % len(texts[name])]
+                assert expected[name, text] in server.predict(text, model=name).body
                 n += 1
             return n
 
-        with ThreadPoolExecutor(6) as pool:
-            counts = list(pool.map(ask, range(6)))
-        assert min(counts) > 0  # no model waits for ever
-        rows = recorded(tmp_path, server)
-    check_turns(rows)
-
-
-def check_turns(rows: list[list[dict[str, Any]]]) -> None:
-    """No two turns overlap, and all predictions are made in one."""
-    turns = sorted(row["turn"] for each in rows for row in each if "turn" in row)
-    assert len(turns) > 20
-    for (_, stop), (start, _) in pairwise(turns):
-        assert stop <= start
-    for each in rows:
-        in_turn = [row["predicted in turn"] for row in each if "turn" not in row]
-        assert len(in_turn) > 10
-        assert all(in_turn)
-
-
-@pytest.mark.slow
-def test_versions_of_a_model_compute_in_turns(
-    compiled: Path, review_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The process that a reload starts warms up between the answers of the running one."""
-    (tmp_path / "sitecustomize.py").write_text(RECORDER, encoding="utf-8")
-    monkeypatch.setenv("TURNS", str(tmp_path / "turns"))
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
-    with serving(tmp_path / "server", [review_run], precision="int8") as server:
-        stop = threading.Event()
-
-        def ask() -> int:
-            n = 0
-            while not stop.is_set():
-                assert server.predict("겨울은 추워요").status == 200
-                n += 1
-            return n
-
-        with ThreadPoolExecutor(2) as pool:
-            counts = [pool.submit(ask) for _ in range(2)]
-            assert server.request("/admin/reload", {}, timeout=600).status == 200
-            stop.set()
-            assert min(count.result() for count in counts) > 0
-    files = list(tmp_path.glob("turns.*"))
-    assert len(files) == 2
-    check_turns([rows_of(file) for file in files])
-
-
-def recorded(folder: Path, server: Server) -> list[list[dict[str, Any]]]:
-    """What each computing process wrote: its turns, and whether it predicted in one."""
-    files = [folder / f"turns.{pid}" for pid in server.computing_pids()]
-    assert len(files) == 2
-    return [rows_of(file) for file in files]
-
-
-def rows_of(file: Path) -> list[dict[str, Any]]:
-    """The rows of one process."""
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        with ThreadPoolExecutor(4) as pool:
+            counts = [pool.submit(ask, name) for name in (*texts, *texts)]
+            reply = server.request("/admin/reload", {}, timeout=600)
+            reloaded.set()
+            assert reply.status == 200, reply.body
+            assert min(count.result() for count in counts) >= 10
+        wait_until(lambda: len(server.computing_pids()) == 2 * workers)  # the former ones end

@@ -128,7 +128,7 @@ def test_a_restart_that_a_reload_overtakes_is_dropped(
 @pytest.mark.slow
 def test_a_restart_refuses_a_folder_that_has_changed(review_run: Path, tmp_path: Path) -> None:
     run = copy_of(review_run, tmp_path, "model")
-    with serving(tmp_path / "server", [run]) as server:
+    with serving(tmp_path / "server", [run], workers=1) as server:
         first = server.predict(TEXT).json["hash"]
         retrain(run)
         os.kill(server.computing_pids()[0], signal.SIGKILL)
@@ -146,7 +146,7 @@ def test_a_version_with_other_labels_is_refused_and_its_process_ended(
     review_run: Path, tmp_path: Path
 ) -> None:
     run = copy_of(review_run, tmp_path, "model")
-    with serving(tmp_path / "server", [run]) as server:
+    with serving(tmp_path / "server", [run], workers=1) as server:
         before, pids = server.predict(TEXT), server.computing_pids()
         path = run / "config.json"
         config = json.loads(path.read_text(encoding="utf-8"))

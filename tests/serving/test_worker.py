@@ -2,14 +2,8 @@
 
 import asyncio
 import json
-import signal
 import socket
-import subprocess
-import sys
 import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +16,9 @@ from jumok.pretrained.hub import find_model
 from jumok.serving.computing import ComputingProcess, ModelSource, StartError
 from jumok.serving.engine import Engine, EngineOptions, open_engine
 from jumok.serving.frames import BATCH_WORK, FrameBuffer, FrameSocket, pack
-from jumok.serving.merging import JobHub
+from jumok.serving.jobs import JobHub
 from jumok.serving.pipeline_engine import PipelineEngine, with_precision
-from jumok.serving.text_engine import TextEngine
-from jumok.serving.worker import ComputeTurn, Worker
+from jumok.serving.worker import Worker
 from jumok.tasks.pipeline.encoder_choice import with_packed_encoder
 from jumok.tasks.pipeline.outputs import to_json
 from jumok.tasks.recipe.recipe import load_recipe
@@ -64,7 +57,7 @@ def replies(engine: Engine, sent: bytes, n: int) -> Found:
         reader = threading.Thread(target=read)
         reader.start()
         with pytest.raises(EOFError):
-            Worker(FrameSocket(theirs), engine).run(ComputeTurn(None, 0))
+            Worker(FrameSocket(theirs), engine).run()
         reader.join(60)
     return found
 
@@ -72,9 +65,7 @@ def replies(engine: Engine, sent: bytes, n: int) -> Found:
 @pytest.fixture(scope="module", params=["int8", None])
 def engine(compiled: Path, review_run: Path, request: pytest.FixtureRequest) -> Engine:
     """The classifier of reviews in int8, and in the float32 of a compiled kernel."""
-    found = TextEngine.find(str(review_run), EngineOptions(request.param))
-    assert found is not None
-    return found
+    return open_engine(str(review_run), EngineOptions(request.param))
 
 
 def test_waiting_texts_are_batches_with_the_bytes_of_texts_alone(
@@ -149,125 +140,6 @@ def test_a_cancelled_text_is_not_computed(engine: Engine, monkeypatch: pytest.Mo
     found = replies(engine, sent, 2)
     assert computed == ["a", "c"]
     assert found[2][0]["tokens"] == engine.count_tokens("c")
-
-
-HOLD_TURN = """
-import fcntl, sys
-with open(sys.argv[1], "r+b") as file:
-    fcntl.lockf(file, fcntl.LOCK_EX, 1, 0)
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
-
-TRY_TURN = """
-import fcntl, sys
-with open(sys.argv[1], "r+b") as file:
-    try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
-    except OSError:
-        print("taken")
-"""
-
-
-def test_long_texts_are_tokenized_without_the_turn(
-    compiled: Path, review_run: Path, tmp_path: Path
-) -> None:
-    path, found = tmp_path / "turns", []
-    path.touch()
-    former = signal.getsignal(signal.SIGALRM)
-
-    def is_taken() -> bool:
-        command = [sys.executable, "-c", TRY_TURN, str(path)]
-        return bool(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-
-    with path.open("r+b") as file:
-        try:
-            turn = ComputeTurn(file.fileno(), 0)
-
-            @contextmanager
-            def released() -> Iterator[None]:
-                with turn.released():
-                    found.append(is_taken())
-                    yield
-                found.append(is_taken())
-
-            engine = open_engine(str(review_run), EngineOptions("int8"))
-            engine.tokenize_in(released)
-            expected = engine.predict("좋다")
-            with turn():
-                assert engine.predict("좋다") == expected
-                assert found == []
-                engine.predict("좋다 " * BATCH_WORK)
-                assert found[:2] == [False, True]
-            assert not is_taken()
-            engine.predict("좋다 " * BATCH_WORK)
-            assert not is_taken()
-        finally:
-            signal.signal(signal.SIGALRM, former)
-
-
-def test_a_process_that_waits_for_its_turn_gives_signs(tmp_path: Path) -> None:
-    path, signs = tmp_path / "turns", []
-    path.touch()
-    former = signal.getsignal(signal.SIGALRM)
-    command = [sys.executable, "-c", HOLD_TURN, str(path)]
-    with (
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder,
-        path.open("r+b") as file,
-    ):
-        assert holder.stdin is not None
-        assert holder.stdout is not None
-        stdin = holder.stdin
-        assert holder.stdout.readline() == b"held\n"
-
-        def on_wait() -> None:
-            signs.append(1)
-            if len(signs) == 2:
-                stdin.close()  # the other process ends
-
-        try:
-            with ComputeTurn(file.fileno(), 0, on_wait)():
-                assert len(signs) >= 2
-                assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
-        finally:
-            signal.signal(signal.SIGALRM, former)
-
-
-def test_a_stopped_process_does_not_keep_the_turn(tmp_path: Path) -> None:
-    """Others compute without it after a while, and wait again when it has ended."""
-    path = tmp_path / "turns"
-    path.touch()
-    former = signal.getsignal(signal.SIGALRM)
-    command = [sys.executable, "-c", HOLD_TURN, str(path)]
-    with (
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder,
-        path.open("r+b") as file,
-    ):
-        assert holder.stdin is not None
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"held\n"
-        holder.send_signal(signal.SIGSTOP)
-        turn = ComputeTurn(file.fileno(), 0, seconds=1.5)
-        try:
-            seconds = []
-            for _ in range(3):
-                started = time.monotonic()
-                with turn():
-                    seconds.append(time.monotonic() - started)
-                    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
-            assert 1.5 < seconds[0] < 10
-            assert seconds[1] < 0.5 > seconds[2]
-        finally:
-            holder.send_signal(signal.SIGCONT)
-            holder.stdin.close()
-            holder.wait()
-            with turn():
-                taken = subprocess.run(
-                    [sys.executable, "-c", TRY_TURN, str(path)], check=True, stdout=subprocess.PIPE
-                )
-            signal.signal(signal.SIGALRM, former)
-        assert taken.stdout == b"taken\n"
 
 
 @pytest.mark.parametrize("limit", ["sign_seconds", "load_seconds"])

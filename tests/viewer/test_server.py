@@ -99,7 +99,7 @@ def test_the_page_does_not_contain_the_token(live: Server) -> None:
 
 def test_the_model_card(live: Server, still: tuple[Server, str]) -> None:
     keys = {"title", "task", "kind", "pairs", "writes", "traces", "max_length"}
-    keys |= {"decode", "examples", "checkpoints"}
+    keys |= {"decode", "examples", "checkpoints", "in_page"}
     assert set(live.request("/api/model").json) == keys
     assert live.request("/api/model").json["traces"] is True
     assert still[0].request("/api/model").json["traces"] is False

@@ -50,7 +50,7 @@ def test_the_page_was_built_of_the_sources_that_are_here() -> None:
 
 def test_the_manifest_lists_the_built_files() -> None:
     manifest = json.loads((FOLDER / "manifest.json").read_text())
-    of_models = {"model.js", "model.css", "jumok.js", "jumok.d.ts"}
+    of_models = {"live.js", "model.js", "model.css", "jumok.js", "jumok.d.ts"}
     assert set(manifest["built"]) == {"app.js", "app.css", *VIEW_SCRIPTS} | of_models
     assert manifest["built"] == {name: _digest(FOLDER / name) for name in manifest["built"]}, STALE
 

@@ -12,7 +12,7 @@ import { fileURLToPath } from "node:url";
 
 const WEB = dirname(dirname(fileURLToPath(import.meta.url)));
 const STATIC = join(WEB, "../src/jumok/viewer/static");
-const BUILT = ["app.css", "app.js", "bench.js", "flow.js", "jumok.d.ts", "jumok.js", "lesson.js", "model.css", "model.js", "neuron.js", "reading.js"];
+const BUILT = ["app.css", "app.js", "bench.js", "flow.js", "jumok.d.ts", "jumok.js", "lesson.js", "live.js", "model.css", "model.js", "neuron.js", "reading.js"];
 const CONFIGURATION = ["package.json", "package-lock.json", "tsconfig.json", "vite.config.ts", "scripts/build.mjs", "scripts/manifest.mjs"];
 
 /** Sources of the page: every file in src except tests and test data. */

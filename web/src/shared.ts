@@ -31,6 +31,9 @@ import * as traceDecoding from "./trace/decoding";
 import * as traceDisplay from "./trace/display";
 import * as traceMatrix from "./trace/matrix";
 import * as traceRowSlice from "./trace/rowSlice";
+import * as traceSafetensors from "./trace/safetensors";
+import * as traceSource from "./trace/source";
+import * as traceTrace from "./trace/trace";
 import * as viewsBundles from "./views/bundles";
 import * as viewsChoice from "./views/choice";
 import * as viewsViewInfo from "./views/viewInfo";
@@ -68,6 +71,9 @@ export const shared: Readonly<Record<string, object>> = {
   "trace/display": traceDisplay,
   "trace/matrix": traceMatrix,
   "trace/rowSlice": traceRowSlice,
+  "trace/safetensors": traceSafetensors,
+  "trace/source": traceSource,
+  "trace/trace": traceTrace,
   "views/bundles": viewsBundles,
   "views/choice": viewsChoice,
   "views/viewInfo": viewsViewInfo,

@@ -22,8 +22,18 @@ HANGING = " " * 8  # the further indentation of code that continues a line
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 _WORDS = {
-    "ko": {"output": "출력", "guess": "답을 적고 실행해 보세요", "answer": "답"},
-    "en": {"output": "output", "guess": "fill in the guess and run it", "answer": "answer"},
+    "ko": {
+        "output": "출력",
+        "guess": "답을 적고 실행해 보세요",
+        "answer": "답",
+        "picture": "그림",
+    },
+    "en": {
+        "output": "output",
+        "guess": "fill in the guess and run it",
+        "answer": "answer",
+        "picture": "picture",
+    },
 }
 
 
@@ -90,10 +100,11 @@ def _show(lesson: "Lesson", language: "Language", answers: bool, console: "Conso
         if isinstance(part, str):
             console.print(Markdown(readable_math(plain.convert(part))), soft_wrap=False)
         elif isinstance(part, TraceView):
-            command = f'jumok view note --lesson --state "{part.state}"'
+            command = f'jumok view note --lesson --state "{part.state}&lang={language}"'
             console.print(Panel(Text(command), title="jumok view", title_align="left"))
         elif isinstance(part, Cell):
-            code = Syntax(part.shown, "python", background_color="default").highlight(part.shown)
+            source = part.source if part.is_solution and answers else part.shown
+            code = Syntax(source, "python", background_color="default").highlight(source)
             code.rstrip()
             lines = [
                 piece
@@ -104,6 +115,12 @@ def _show(lesson: "Lesson", language: "Language", answers: bool, console: "Conso
             printed = lesson.outputs[part.name].rstrip("\n")
             if part.answer is not None:
                 note = f"{words['answer']}: {part.answer}" if answers else words["guess"]
+                console.print(Text(f"  → {note}", style="italic"))
+            elif part.is_solution and not answers:
+                note = f"{words['answer']}: jumok lesson {lesson.number} --answers"
+                console.print(Text(f"  → {note}", style="italic"))
+            elif part.is_picture:
+                note = f"{words['picture']}: jumok lesson {lesson.number} --notebook FILE.ipynb"
                 console.print(Text(f"  → {note}", style="italic"))
             elif printed:
                 console.print(Panel(Text(printed), title=words["output"], title_align="left"))

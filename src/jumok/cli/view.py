@@ -48,6 +48,9 @@ def view(
     full: Annotated[
         bool, typer.Option("--full", help="With --export FILE.html: include the whole trace.")
     ] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="With --export FILE.html: the page runs the model.")
+    ] = False,
     state: Annotated[
         str, typer.Option(metavar="STATE", help="What to show, as in the address of the page.")
     ] = "",
@@ -99,7 +102,7 @@ def view(
     if export is not None:
         from jumok.viewer.export import export as write
 
-        print_line(str(write(_trace(run, request, device), export, state, full)))
+        print_line(str(write(_trace(run, request, device), export, state, full, live)))
         return
     address = ServerAddress(host, port, token)
     _serve(run, request, state, address, device, browse=not no_browser)

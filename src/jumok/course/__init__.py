@@ -1,4 +1,7 @@
-"""The course: thirteen lessons in Korean and English, and the small model they look at.
+"""The course: fifteen lessons in Korean and English, and the small model they look at.
+
+`jumok.course.transformer` is the file that the learner writes, in plain PyTorch;
+`jumok.course.microjumok` is the same model in plain Python.
 
 `jumok lesson 3` shows one in a terminal, `jumok lesson 3 --notebook FILE` writes a notebook.
 """

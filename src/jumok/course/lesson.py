@@ -2,29 +2,36 @@
 
     lessons/03_attention.py         the code; a line `# %% name` begins a cell
     lessons/03_attention.ko.md      the prose; a line `{cell} name` alone is replaced by the cell,
-    lessons/03_attention.en.md      `{trace} STATE` by the page of the model "note"
+    lessons/03_attention.en.md      `{trace} STATE` by the page of the model "note", `{file} NAME`
+                                    by the lines of transformer.py that define NAME
     lessons/03_attention.out.json   what the cells print, by their names
 
 A cell `guess-...` has one line `guess = VALUE  # guess`: readers see `guess = ...` and fill it in.
+A cell `answer-...` solves the exercises of the lesson; readers see an empty cell. A cell
+`picture-...` leaves a `figure`, which docs/images/lessons has as a file in both languages.
 """
 
+import ast
 import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Final, Literal, TypeVar, get_args
 
 from jumok.errors import InputError
 
 Language = Literal["ko", "en"]
 LANGUAGES: Final[tuple[Language, ...]] = get_args(Language)
 FOLDER = Path(__file__).parent / "lessons"
+LEARNERS_FILE = Path(__file__).parent / "transformer.py"  # what the lessons build
+EMPTY = "# 여기에 풀어 보세요 / your solution"
 
+_DEFINITIONS = ast.FunctionDef, ast.ClassDef
 _CELL = re.compile(r"^# %% *(.*)$", re.MULTILINE)
 _GUESS = re.compile(r"^guess = (.*?)  # guess$", re.MULTILINE)
-_INSERTED = re.compile(r"^\{(cell|trace)\} *(.*?) *$")
+_INSERTED = re.compile(r"^\{(cell|trace|file)\} *(.*?) *$")
 
 
 @dataclass(frozen=True)
@@ -49,9 +56,19 @@ class Cell:
         return found[1] if found else None
 
     @property
+    def is_solution(self) -> bool:
+        """Whether the cell solves exercises."""
+        return self.name.startswith("answer-")
+
+    @property
+    def is_picture(self) -> bool:
+        """Whether the cell draws a `figure`."""
+        return self.name.startswith("picture-")
+
+    @property
     def shown(self) -> str:
-        """The source with `...` for the guessed value."""
-        return _GUESS.sub("guess = ...", self.source)
+        """The source with `...` for the guessed value; empty but for a comment for a solution."""
+        return EMPTY if self.is_solution else _GUESS.sub("guess = ...", self.source)
 
 
 @dataclass(frozen=True)
@@ -61,6 +78,7 @@ class TraceView:
     state: str
 
 
+Named = TypeVar("Named")
 Part = str | Cell | TraceView  # str: Markdown
 
 
@@ -107,24 +125,51 @@ class Lesson:
             if not (found := _INSERTED.match(line)):
                 prose.append(line)
                 continue
+            kind, name = found.groups()
+            if kind == "file":
+                prose += ["```python", *self._piece(name).splitlines(), "```"]
+                continue
             if "".join(prose).strip():
                 yield "\n".join(prose).strip("\n")
             prose = []
-            kind, name = found.groups()
             yield self._cell(name) if kind == "cell" else TraceView(name)
         if "".join(prose).strip():
             yield "\n".join(prose).strip("\n")
 
     def _cell(self, name: str) -> Cell:
-        if name not in self.cells:
+        return self._named(name, self.cells, self.path)
+
+    def _piece(self, name: str) -> str:
+        return self._named(name, file_pieces(), LEARNERS_FILE)
+
+    def _named(self, name: str, known: Mapping[str, Named], path: Path) -> Named:
+        if name not in known:
             raise InputError(
                 "course.no_such_cell",
                 "{path} must have the cell {name!r}, got {cells}; correct the name in the prose",
-                path=self.path.name,
+                path=path.name,
                 name=name,
-                cells=", ".join(self.cells),
+                cells=", ".join(known),
             )
-        return self.cells[name]
+        return known[name]
+
+
+@cache
+def file_pieces() -> Mapping[str, str]:
+    """The lines of transformer.py by the function or class that they define; first its imports.
+
+    >>> file_pieces()["imports"].splitlines()[0]
+    'import math'
+    """
+    text = LEARNERS_FILE.read_text(encoding="utf-8")
+    _, *imports = (each for each in ast.parse(text).body if not isinstance(each, _DEFINITIONS))
+    definitions = [each for each in ast.parse(text).body if isinstance(each, _DEFINITIONS)]
+    lines = text.splitlines()
+    pieces = {"imports": "\n".join(lines[imports[0].lineno - 1 : imports[-1].end_lineno])}
+    for each in definitions:
+        start = min(part.lineno for part in (each, *each.decorator_list))
+        pieces[each.name] = "\n".join(lines[start - 1 : each.end_lineno])
+    return pieces
 
 
 def lessons(folder: Path = FOLDER) -> list[Lesson]:

@@ -31,8 +31,7 @@ its length_penalty as alpha, coverage 0, max_length n and the same early_stoppin
 `sequences_scores` are our ranks.
 
 Shapes: N unfinished texts, K beams, W alive hypotheses of a text (1 at first, then up to K), C
-candidates (2K), T new tokens at most, t generated so far (each text has its own where searches are
-joined), V vocabulary, S source tokens.
+candidates (2K), T new tokens at most, t generated so far, V vocabulary, S source tokens.
 """
 
 from collections.abc import Callable, Sequence
@@ -96,17 +95,10 @@ class Hypotheses:
             self, tokens=pad(self.tokens, (0, more), value=-1), log_p=pad(self.log_p, (0, more))
         )
 
-    def with_texts(self, others: "Hypotheses") -> "Hypotheses":
-        """These, then those of other texts."""
-        return self._concat(others, 0)
-
     def concat(self, others: "Hypotheses") -> "Hypotheses":
         """These, then the others, of the same texts."""
-        return self._concat(others, 1)
-
-    def _concat(self, others: "Hypotheses", dim: int) -> "Hypotheses":
         pairs = ((getattr(self, f.name), getattr(others, f.name)) for f in fields(self))
-        return Hypotheses(*(torch.cat(pair, dim) for pair in pairs))
+        return Hypotheses(*(torch.cat(pair, 1) for pair in pairs))
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> "Hypotheses":
         return Hypotheses(*(function(getattr(self, f.name)) for f in fields(self)))
@@ -181,10 +173,7 @@ def beam_search(
 
 
 class BeamState:
-    """The state of the search of every text after t tokens.
-
-    `join` adds the texts of another one, which may be at other t.
-    """
+    """The state of the search of every text after t tokens."""
 
     def __init__(
         self,
@@ -192,17 +181,14 @@ class BeamState:
         config: DecodingConfig,
         source_mask: Tensor | None,
         processors: Sequence[Processor],
-        numbers: Sequence[int] | None = None,
     ) -> None:
         self.config, self.stopping, self.processors = config, inputs.stopping, processors
         self.start = inputs.prompt_ids.shape[1]  # P
         self.width = 1  # rows of the decoder for each text
         self.results: dict[int, list[Hypothesis]] = {}  # of the texts that are done
         device, N = inputs.prompt_ids.device, len(inputs.prompt_ids)
-        self._t = [0] * N  # of each unfinished text
-        self.texts = torch.arange(N, device=device)  # their numbers
-        if numbers is not None:
-            self.texts = torch.tensor(numbers, device=device)
+        self.t = 0
+        self.texts = torch.arange(N, device=device)  # the unfinished ones
         self.limits = torch.tensor(inputs.stopping.limits, device=device)  # (N)
         self.source_mask = source_mask  # (N, S); None without coverage
         S = 0 if source_mask is None else source_mask.shape[1]
@@ -224,37 +210,17 @@ class BeamState:
         self.finished = hypotheses(config.beam, NEG_INF)
 
     @property
-    def t(self) -> int | Tensor:
-        """Generated tokens: of all texts, or of each, (N, 1), where they differ."""
-        if len(set(self._t)) < 2:
-            return self._t[0] if self._t else 0
-        return torch.tensor(self._t, device=self.texts.device)[:, None]
-
-    @property
     def context(self) -> ProcessorContext:
-        """The processors' view of the alive hypotheses, which have the same t."""
-        tokens = self.alive.tokens[..., : self.start + max(self._t)].flatten(0, 1)
+        """The processors' view of the alive hypotheses."""
+        tokens = self.alive.tokens[..., : self.start + self.t].flatten(0, 1)
         texts = self.texts.repeat_interleave(self.alive.value.shape[1])
         return ProcessorContext(tokens, self.start, texts)  # tokens (N * W, P + t)
 
     def processed(self, log_p: Tensor) -> Tensor:
-        """The scores (N * W, V) of log-probabilities (N * W, V), texts of the same t together."""
-        if not self.processors or len(set(self._t)) == 1:
-            context = self.context if self.processors else None
-            return log_p if context is None else apply_processors(log_p, context, self.processors)
-        scores = torch.empty_like(log_p)
-        of_text = torch.arange(len(log_p), device=log_p.device).view(len(self._t), -1)  # (N, W)
-        tokens, W = self.alive.tokens, of_text.shape[1]
-        for t in set(self._t):
-            texts = torch.tensor([n for n, each in enumerate(self._t) if each == t])
-            rows = of_text[texts].flatten()
-            context = ProcessorContext(
-                tokens[texts, :, : self.start + t].flatten(0, 1),
-                self.start,
-                self.texts[texts].repeat_interleave(W),
-            )
-            scores[rows] = apply_processors(log_p[rows], context, self.processors)
-        return scores
+        """The scores (N * W, V) of log-probabilities (N * W, V)."""
+        if not self.processors:
+            return log_p
+        return apply_processors(log_p, self.context, self.processors)
 
     @property
     def n_top(self) -> int:
@@ -263,30 +229,12 @@ class BeamState:
 
     def allowed(self, log_p: Tensor, token: Tensor) -> Tensor:
         """The scores of the best tokens of each row, both (N * W, C), if `only_ban_ends`."""
-        t = self.t
-        if isinstance(t, Tensor):
-            t = t.expand(len(t), len(log_p) // len(t)).reshape(-1, 1)  # (N * W, 1)
-        return without_early_ends(log_p, token, t, self.processors)
+        return without_early_ends(log_p, token, self.t, self.processors)
 
     @property
     def newest(self) -> Tensor:
         """The last token of the alive hypotheses: (N * W, 1)."""
-        return self._column(self.alive.tokens, self.start - 1).flatten()[:, None]
-
-    def _column(self, part: Tensor, first: int) -> Tensor:
-        """The values (N, W) in the column first + t of a part (N, W, L)."""
-        t = self.t
-        if isinstance(t, int):
-            return part[..., first + t]
-        return part.take_along_dim((first + t)[..., None], -1)[..., 0]
-
-    @staticmethod
-    def _set_column(part: Tensor, column: int | Tensor, values: Tensor) -> None:
-        """Put values (N, W) into a column of a part (N, W, L), or each text's (N, 1)."""
-        if isinstance(column, int):
-            part[..., column] = values
-        else:
-            part.scatter_(-1, column[..., None].expand(*values.shape, 1), values[..., None])
+        return self.alive.tokens[..., self.start + self.t - 1].flatten()[:, None]
 
     def candidates(self, log_p: Tensor, scores: Tensor, token: Tensor) -> Hypotheses:
         """The 2K continuations of highest score, from the best of each row (N * W, C): (N, C)."""
@@ -300,13 +248,13 @@ class BeamState:
             part.gather(1, order) for part in (value, token, log_p, parent)
         )
         t = self.t
-        if (needed := self.start + max(self._t) + 1) > self.alive.tokens.shape[-1]:
+        if (needed := self.start + t + 1) > self.alive.tokens.shape[-1]:
             self._widen(2 * needed)
         chosen = self.alive.gather(parent)
-        self._set_column(chosen.tokens, self.start + t, token)
-        self._set_column(chosen.log_p, t, log_p)
+        chosen.tokens[..., self.start + t] = token
+        chosen.log_p[..., t] = log_p
         ended = torch.isin(token, token.new_tensor(self.stopping.end_ids))
-        length = torch.zeros_like(token) + (t + 1)
+        length = torch.full_like(token, t + 1)
         return Hypotheses(
             value, chosen.tokens, chosen.log_p, length, ended, parent, chosen.attended
         )
@@ -316,8 +264,8 @@ class BeamState:
         if self.stopping.stop_strings is not None:
             so_far = candidates.tokens[..., self.start :].tolist()
             found = [
-                [self.stopping.finished(number, ids[: t + 1]) for ids in text]
-                for number, t, text in zip(self.texts.tolist(), self._t, so_far, strict=True)
+                [self.stopping.finished(number, ids[: self.t + 1]) for ids in text]
+                for number, text in zip(self.texts.tolist(), so_far, strict=True)
             ]
             candidates.ended.copy_(torch.tensor(found))
         return candidates.ended | (self.t + 1 >= self.limits[:, None])
@@ -327,7 +275,7 @@ class BeamState:
         K = self.config.beam
         if self.processors:
             self._finish_dead_ends(candidates)
-        self._t = [t + 1 for t in self._t]
+        self.t += 1
         rank = self._rank(candidates)
         new = replace(candidates, value=rank.masked_fill(~self._finishing(stopped), NEG_INF))
         both = self.finished.concat(new)
@@ -359,7 +307,7 @@ class BeamState:
         finished = candidates.gather(self._finishing(stopped)[0].nonzero().T)
         both = finished.concat(self.alive)
         ended = torch.arange(both.value.shape[1], device=stopped.device) < finished.value.shape[1]
-        token = both.tokens[0, :, self.start + self._t[0] - 1]
+        token = both.tokens[0, :, self.start + self.t - 1]
         return StepResult(both.parent[0], token, both.value[0], ended)
 
     def _finishing(self, stopped: Tensor) -> Tensor:
@@ -385,40 +333,18 @@ class BeamState:
             self._keep(alive)
         return rows.flatten()
 
-    def join(self, other: "BeamState") -> None:
-        """Add the texts of a search with the same settings and as many alive hypotheses."""
-        columns = max(self.alive.tokens.shape[-1], other.alive.tokens.shape[-1])
-        self._widen(columns)
-        other._widen(columns)
-        self.alive = self.alive.with_texts(other.alive)
-        self.finished = self.finished.with_texts(other.finished)
-        self.texts = torch.cat((self.texts, other.texts))
-        self.limits = torch.cat((self.limits, other.limits))
-        self._t += other._t
-
-    def drop(self, texts: Sequence[int]) -> None:
-        """Remove some texts without results."""
-        self._keep(~torch.isin(self.texts, torch.tensor(texts)))
-
     def _keep(self, texts: Tensor) -> None:
         """Keep some of the texts, (N) bool, with their hypotheses."""
         self.texts, self.limits = self.texts[texts], self.limits[texts]
         self.alive, self.finished = self.alive.of_texts(texts), self.finished.of_texts(texts)
-        self._t = [t for t, kept in zip(self._t, texts.tolist(), strict=True) if kept]
 
     def _widen(self, columns: int) -> None:
         self.alive, self.finished = self.alive.widened(columns), self.finished.widened(columns)
 
     def _rank(self, hypotheses: Hypotheses) -> Tensor:
         """s / lp + cp of each hypothesis of t tokens: (N, W)."""
-        return hypotheses.value / self._length_norm() + self._coverage(hypotheses)
-
-    def _length_norm(self) -> float | Tensor:
-        """lp(t), or that of each text, (N, 1), where they differ; of t = 1 for an empty one."""
-        if len(set(self._t)) < 2:
-            return float(length_norm(max(self._t[0], 1), self.config)) if self._t else 1.0
-        each = [length_norm(max(t, 1), self.config) for t in self._t]
-        return torch.tensor(each, device=self.texts.device)[:, None]
+        norm = length_norm(max(self.t, 1), self.config)
+        return hypotheses.value / norm + self._coverage(hypotheses)
 
     def _is_done(self) -> Tensor:
         """Which texts are done: (N) bool."""
@@ -429,8 +355,7 @@ class BeamState:
             case False:
                 hopeless = self._rank(self.alive).amax(-1) <= worst
             case "never":
-                longer = self.config.length_penalty > 0
-                length = self.limits if longer else self.limits.new_tensor(self._t)
+                length = self.limits if self.config.length_penalty > 0 else self.t
                 hopeless = best / length_norm(length, self.config) <= worst
         return (best == NEG_INF) | ((worst > NEG_INF) & hopeless)
 

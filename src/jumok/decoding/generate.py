@@ -220,7 +220,7 @@ class GenerationState:
 
 
 def best_allowed(
-    log_p: Tensor, token: Tensor, t: int | Tensor, processors: Sequence[Processor]
+    log_p: Tensor, token: Tensor, t: int, processors: Sequence[Processor]
 ) -> tuple[Tensor, Tensor]:
     """The best of each row's tokens (B, C), best first, after processors that `only_ban_ends`.
 

@@ -153,11 +153,11 @@ def only_ban_ends(processors: Sequence[Processor]) -> bool:
 
 
 def without_early_ends(
-    log_p: Tensor, token: Tensor, t: int | Tensor, processors: Sequence[Processor]
+    log_p: Tensor, token: Tensor, t: int, processors: Sequence[Processor]
 ) -> Tensor:
     """The scores of the best tokens of each row, after processors that `only_ban_ends`.
 
-    log_p and token (B, C), t generated tokens in all rows or (B, 1) in each -> (B, C).
+    log_p and token (B, C), t generated tokens -> (B, C).
 
     >>> log_p, token = torch.tensor([[-0.5, -1.0]]), torch.tensor([[3, 8]])
     >>> without_early_ends(log_p, token, 1, [MinLength(2, end_id=3)])
@@ -165,9 +165,7 @@ def without_early_ends(
     """
     for each in processors:
         assert isinstance(each, MinLength)
-        if isinstance(t, Tensor):
-            log_p = log_p.masked_fill((token == each.end_id) & (t < each.n), NEG_INF)
-        elif t < each.n:
+        if t < each.n:
             log_p = log_p.masked_fill(token == each.end_id, NEG_INF)
     return log_p
 

@@ -15,6 +15,7 @@ from jumok.native.decoder_session import (
     DecoderSession,
     DecoderWeights,
     OnNewToken,
+    SearchStep,
     unsupported_search,
 )
 from jumok.native.kernel_choice import KernelChoice
@@ -46,11 +47,19 @@ class GenerationModel(EngineModel[GeneratedText]):
     """
 
     generates = True
+    run: GeneratorRun
 
     def __init__(
-        self, run: GeneratorRun, decoding: DecodingConfig, weights: DecoderWeights | None = None
+        self,
+        run: GeneratorRun,
+        decoding: DecodingConfig,
+        weights: DecoderWeights | None = None,
+        search_step: SearchStep | None = None,
     ) -> None:
-        """Raises UnsupportedError for settings that only PyTorch computes."""
+        """`search_step` is that of `DecoderSession.search`.
+
+        Raises UnsupportedError for settings that only PyTorch computes.
+        """
         reason = unsupported_search(decoding)
         if reason is None and decoding.kernel == "torch":
             reason = Message("engine.torch_kernel", 'decoding.kernel is "torch"; use jumok.load')
@@ -63,7 +72,7 @@ class GenerationModel(EngineModel[GeneratedText]):
             weights = DecoderWeights(generator_dims(run.config, run.kind), decoding.precision)
             with check_weights(run):
                 weights.add_model(run.config, run.kind, run.arrays, run.release_pages)
-        self._weights = weights
+        self._weights, self._search_step = weights, search_step
 
     @property
     def decoding_summary(self) -> str:
@@ -76,6 +85,10 @@ class GenerationModel(EngineModel[GeneratedText]):
             return replace(self.decoding, max_ratio=0.0)
         return self.decoding.capped_at(self._run.config.max_length)
 
+    def with_search_step(self, step: SearchStep) -> "GenerationModel":
+        """A model whose searches take their steps by this function, such as with other searches."""
+        return GenerationModel(self._run, self.decoding, self._weights, step)
+
     def with_decoding(self, overrides: Sequence[str]) -> "GenerationModel":
         """A model with `key=value` overrides of its decoding settings.
 
@@ -83,29 +96,35 @@ class GenerationModel(EngineModel[GeneratedText]):
         """
         decoding = self.decoding.overridden(overrides)
         shared = decoding.precision == self.decoding.precision
-        return GenerationModel(self._run, decoding, self._weights if shared else None)
+        weights = self._weights if shared else None
+        return GenerationModel(self._run, decoding, weights, self._search_step)
 
-    def predict(self, texts: Sequence[str | Pair]) -> list[GeneratedText]:
+    def predict(
+        self, texts: Sequence[str | Pair], *, sentences: bool = False
+    ) -> list[GeneratedText]:
         """One output per text, in order, as `jumok.load` splits texts into lines and sentences.
 
-        Raises InputError for what is not a text, or too long, and NonFiniteError for a damaged
-        model.
+        With `sentences` each of them is read by itself, also of a line that is not too long. Raises
+        InputError for what is not a text, or too long, and NonFiniteError for a damaged model.
         """
         lines = as_lines(texts, paired=False)
         check_texts(lines, self.vocabulary.max_text_bytes)
-        split = self._splitter(lines)
+        split = self._splitter(lines, sentences=sentences)
         if split is None:
             return list(self._generate(lines))
         return list(predict_parts(lines, split, self._generate, self.decoding.n_best))
 
     def stream(self, text: str, on_text: Callable[[str], None]) -> GeneratedText:
-        """Generate for one text by greedy search; pass each part to `on_text` once it is final."""
+        """Generate for one text; pass each part to `on_text` once it is final.
+
+        Beam search has one part, at its end.
+        """
         check_texts([text], self.vocabulary.max_text_bytes)
 
         def stream(part: str) -> GeneratedText:
             streamer = TextStreamer(self._run.target_tokenizer, lambda _, piece: on_text(piece))
             if self._run.kind == "decoder":
-                streamer.set_prompt(0, self._prompt(part))
+                streamer.set_prompt(0, self.prompt(part))
             (found,) = self._generate([part], streamer.push)
             streamer.finish()
             return found
@@ -115,13 +134,13 @@ class GenerationModel(EngineModel[GeneratedText]):
             return stream(text)
         return stream_parts(text, split, stream, on_text, self.decoding.n_best)
 
-    def _splitter(self, texts: Sequence[str]) -> Split | None:
+    def _splitter(self, texts: Sequence[str], *, sentences: bool = False) -> Split | None:
         if self._run.kind == "decoder":
             return None
         return splitter(
             texts,
             translates=self._run.translates,
-            sentences=False,
+            sentences=sentences,
             n_unread=lambda lines: self._unread([[line] for line in lines]),
         )
 
@@ -162,16 +181,20 @@ class GenerationModel(EngineModel[GeneratedText]):
         for batch in _batches(sources.lengths, BATCH_TOKENS // config.beam):
             rows = [sources[i].tolist() for i in batch]
             limits = [config.limit(len(row)) for row in rows]
-            session = DecoderSession(self._weights, Ragged.from_lists(rows), capacity=max(limits))
+            session = self.session(Ragged.from_lists(rows), max(limits))
             prompts = np.full((len(rows), 1), run.target_tokenizer.decoder_start_id, np.int64)
-            hypotheses = session.search(prompts, config, self._stopping(limits), on_token=on_token)
+            hypotheses = session.search(
+                *(prompts, config, self.stopping(limits)),
+                on_token=on_token,
+                step=self._search_step,
+            )
             for i, each in zip(batch, hypotheses, strict=True):
                 found[i] = decoded_texts(run.target_tokenizer, each)
         return found
 
     def _continue(self, texts: Sequence[str], on_token: OnNewToken | None) -> list[list[Generated]]:
         run, config = self._run, self._effective
-        prompts = [self._prompt(text) for text in texts]
+        prompts = [self.prompt(text) for text in texts]
         found: list[list[Generated]] = [[] for _ in texts]
         order = sorted(range(len(texts)), key=lambda i: len(prompts[i]))
         while order:
@@ -199,10 +222,12 @@ class GenerationModel(EngineModel[GeneratedText]):
             padding=padding if padding.any() else None,
             capacity=window if slides else longest + config.max_length - 1,
         )
-        stopping = self._stopping([config.max_length] * len(prompts))
-        return session.search(ids, config, stopping, slides=slides, on_token=on_token)
+        stopping = self.stopping([config.max_length] * len(prompts))
+        return session.search(
+            ids, config, stopping, slides=slides, on_token=on_token, step=self._search_step
+        )
 
-    def _prompt(self, text: str) -> list[int]:
+    def prompt(self, text: str) -> list[int]:
         """The ids of a text as a language model reads it before it continues the text."""
         tokenizer = self._run.tokenizer
         ids = tokenizer.encode(text)
@@ -210,7 +235,12 @@ class GenerationModel(EngineModel[GeneratedText]):
             return ids
         return [tokenizer.decoder_start_id, *ids]
 
-    def _stopping(self, limits: Sequence[int]) -> StoppingCriteria:
+    def session(self, sources: Ragged | None, capacity: int) -> DecoderSession:
+        """A session for sources, or of a language model, that decodes `capacity` tokens at most."""
+        return DecoderSession(self._weights, sources, capacity=capacity)
+
+    def stopping(self, limits: Sequence[int]) -> StoppingCriteria:
+        """The criteria that end texts at [EOS] and at their limits."""
         return StoppingCriteria(self._run.target_tokenizer.eos_id, limits)
 
 

@@ -103,6 +103,14 @@ class EngineModel(ABC, Generic[OutputT]):
         """
         raise self._no_vectors()
 
+    def detach(self) -> None:
+        """Forget the file of the weights, which may be overwritten then.
+
+        What is read from it is copied. A model that generates text keeps its precision from then.
+        """
+        self.run.arrays.clear()
+        self.run.release_pages()
+
     def _no_vectors(self) -> InputError:
         return InputError(
             "engine.no_vectors",
@@ -176,6 +184,11 @@ class EncoderModel(EngineModel[OutputT]):
     def _own_pooling(self) -> HeadPooling:
         return self.run.config.pooling if self.run.kind.compares_vectors else "mean"
 
+    def detach(self) -> None:
+        """Forget the file of the weights; the token vectors are copied."""
+        self._session.detach()
+        super().detach()
+
     def _outputs(self, texts: Sequence[str]) -> Sequence[Output]:
         run = self.run
         if run.kind.compares_vectors:
@@ -227,7 +240,6 @@ def load(
     precision: EnginePrecision = "float32",
     *,
     decoding: Sequence[str] = (),
-    mapped: bool = True,
 ) -> EngineModel:
     """Open a finished run, or a model that ships with jumok; "int8" is that of its layers.
 
@@ -235,8 +247,8 @@ def load(
     the recipe; `decoding` are `key=value` overrides. Raises UnsupportedError (an InputError) for
     what the engine does not compute, such as samples, and KernelError where there is no kernel; use
     `jumok.load` then. Raises InputError for another precision, an unknown key, and for the folders
-    that `jumok.load` refuses. With `mapped` the file of the weights must not be overwritten in
-    place while the model is used; without, they are copied.
+    that `jumok.load` refuses. The file of the weights must not be overwritten in place while
+    the model is used, unless it is detached.
 
     >>> load("ko-small-vectors").task
     'similarity'
@@ -248,7 +260,7 @@ def load(
             precision=precision,
         )
     limit_threads()
-    run = open_run(folder, mapped=mapped)
+    run = open_run(folder)
     if isinstance(run, EncoderRun):
         if decoding:
             raise InputError(
@@ -267,8 +279,6 @@ def find(
     device: str = "auto",
     precision: str | None = None,
     decoding: Sequence[str] | None = None,
-    *,
-    mapped: bool = True,
 ) -> EngineModel | None:
     """The same; None for what is left to `jumok.load`: models, devices, files with a fault.
 
@@ -281,13 +291,13 @@ def find(
     if not is_installed("torch"):
         from jumok.engine import without_torch
 
-        return without_torch.find(folder, device, precision or "float32", decoding, mapped=mapped)
+        return without_torch.find(folder, device, precision or "float32", decoding)
     on_cpu = device == "cpu" or (device == "auto" and not has_accelerator())
     if not on_cpu or precision not in (None, *get_args(EnginePrecision)):
         return None
     try:
         limit_threads()
-        run = open_run(folder, mapped=mapped)
+        run = open_run(folder)
         if isinstance(run, EncoderRun):
             known: Any = precision or "float32"
             usable = not decoding and (not run.config.n_layers or is_compiled_encoder(known))

@@ -81,7 +81,7 @@ class OpenedRun:
     corpus: str  # that it was trained on, "" for files
     labels: tuple[str, ...]
     paired: bool  # whether a row holds two texts
-    mapping: mmap.mmap | None  # of the file; None: the arrays are copies
+    mapping: mmap.mmap | None  # of the file; None where the kernel has all weights
 
     def release_pages(self) -> None:
         """Free the memory of the mapped weights; what is used again is read from the file."""
@@ -119,8 +119,8 @@ class GeneratorRun(OpenedRun):
     across_documents: bool  # whether a text begins without [BOS]
 
 
-def open_run(name: str | Path, *, mapped: bool = True) -> EncoderRun | GeneratorRun:
-    """Open a run, or a model that ships with jumok; its weights are `mapped` or copied.
+def open_run(name: str | Path) -> EncoderRun | GeneratorRun:
+    """Open a run, or a model that ships with jumok, and map its weights.
 
     Raises UnsupportedError for what only `jumok.load` opens, and its InputError for what both
     reject.
@@ -146,13 +146,10 @@ def open_run(name: str | Path, *, mapped: bool = True) -> EncoderRun | Generator
         n_layers = max(config.n_layers, decoder_layers(config))
         _check_weights(folder, config, n_layers, lambda: generator_shapes(config, kind))
     arrays, mapping = map_arrays(folder / WEIGHTS)
-    if not mapped:
-        arrays = {name: array.copy() for name, array in arrays.items()}
     corpus = str(data.get("corpus", ""))
     paired = kind is None and _is_paired(data)
-    kept = mapping if mapped else None
     sha256 = stored["weights_sha256"]
-    opened = (task, config, tokenizer, arrays, sha256, corpus, labels, paired, kept)
+    opened = (task, config, tokenizer, arrays, sha256, corpus, labels, paired, mapping)
     if kind is None:
         return EncoderRun(
             *opened,

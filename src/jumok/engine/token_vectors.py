@@ -58,6 +58,13 @@ class TokenVectors:
             weight, bias = (to_float32(arrays[f"{head.output}.{x}"]) for x in ("weight", "bias"))
             self._output = weight, bias
 
+    def detach(self) -> None:
+        """Copy what is read from the file of the weights."""
+        self._table = np.require(self._table, requirements="O")  # as stored, or scaled already
+        if self._output is not None:
+            weight, bias = self._output
+            self._output = weight.copy(), bias.copy()
+
     def vectors(self, rows: Ragged, pooling: HeadPooling, *, normalize: bool) -> Floats:
         """One vector per text, (N, D), perhaps divided by its length; zeros without tokens."""
         found = self._pooled(rows, pooling)

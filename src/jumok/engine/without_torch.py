@@ -18,7 +18,6 @@ def load(
     dtype: str = "float32",
     precision: Any = "float32",
     decoding: Sequence[str] = (),
-    mapped: bool = True,
 ) -> EngineModel:
     """Open a finished run, or a model that ships with jumok, in the engine.
 
@@ -38,7 +37,7 @@ pip install "jumok[train]"
     if dtype != "float32":
         raise missing_dependency(f"dtype {dtype}", "torch")
     try:
-        return load_engine(folder, precision, decoding=decoding, mapped=mapped)
+        return load_engine(folder, precision, decoding=decoding)
     except UnsupportedError as reason:
         raise missing_dependency(str(folder), "torch") from reason
 
@@ -48,11 +47,9 @@ def find(
     device: str,
     precision: Any,
     decoding: Sequence[str] | None,
-    *,
-    mapped: bool,
 ) -> EngineModel:
     """The same for `jumok.engine.find`: with `decoding` None not a model that generates text."""
-    model = load(folder, device, precision=precision, decoding=decoding or (), mapped=mapped)
+    model = load(folder, device, precision=precision, decoding=decoding or ())
     if model.generates and decoding is None:
         raise missing_dependency(str(folder), "torch")
     return model

@@ -1,4 +1,4 @@
-"""`--to web`: one HTML file that runs an encoder in the browser, without network.
+"""`--to web`: one HTML file that runs a model in the browser, without network.
 
 The page holds the C++ kernel as WebAssembly, the packed file of the model (`web_model.py`) and the
 scripts of web/src/model. Next to it are the same parts for one's own page: jumok.js with its types,
@@ -20,6 +20,14 @@ from jumok.export.report import relative_difference
 from jumok.export.samples import Samples, Scores, numeric_scores, to_lists
 from jumok.export.target import Quantization, Target
 from jumok.formats.onnx_session import with_logits_from
+from jumok.formats.web_generation import (
+    generates,
+    generation_difference,
+    generation_scores,
+    packed_generator,
+    packed_model,
+    unsupported_generation,
+)
 from jumok.formats.web_model import (
     METADATA,
     PackedEncoder,
@@ -35,7 +43,7 @@ from jumok.formats.web_tokenizer import (
 )
 from jumok.inference.text_session import head_of
 from jumok.models import SentenceEncoder, TextClassifier
-from jumok.native.layout import unsupported_encoder
+from jumok.native.layout import Array, Arrays, unsupported_encoder
 from jumok.native.torch_weights import TensorArrays
 from jumok.pretrained.sentence_encoding import Normalize
 from jumok.safetensors_io import read_metadata
@@ -64,10 +72,17 @@ class Web(Target):
     def unsupported_reason(self, pipeline: Pipeline) -> Message | None:
         """Why the page cannot run this model; None if it can."""
         model = pipeline.model
+        if pipeline.vocabulary_or_none is None:
+            return Message(
+                "web.no_vocabulary", "the page needs a vocabulary, and the folder has none"
+            )
+        if generates(pipeline):
+            return unsupported_generation(pipeline)
         if not isinstance(model, TextClassifier | SentenceEncoder):
             return Message(
                 "web.model_class",
-                "the page runs classifiers, regression and vectors of texts, got the class {kind}",
+                "the page runs classifiers, regression, vectors of texts, encoder-decoders and "
+                "language models, got the class {kind}",
                 kind=type(model).__name__,
             )
         if pipeline.recipe.reads_pairs:
@@ -83,17 +98,11 @@ class Web(Target):
                 "the page has no dense layers and no lower-casing of sentence-transformers",
             )
         reason = unsupported_encoder(pipeline.recipe.model)
-        if reason is not None:
-            return reason
-        if pipeline.vocabulary_or_none is None:
-            return Message(
-                "web.no_vocabulary", "the page needs a vocabulary, and the folder has none"
-            )
-        return unsupported_tokenizer(pipeline.vocabulary)
+        return reason or unsupported_tokenizer(pipeline.vocabulary)
 
     def output_name(self, pipeline: Pipeline) -> str:
         """What the page computes."""
-        return "outputs"
+        return "logits" if generates(pipeline) else "outputs"
 
     def convert(self, pipeline: Pipeline, folder: Path) -> None:
         """Write the page in float32, and the module next to it."""
@@ -109,7 +118,9 @@ class Web(Target):
         self, pipeline: Pipeline, folder: Path, weights: Quantization | None, table: Table
     ) -> Scores:
         """The scores that the task gives the packed file in the native kernel."""
-        encoder = _read(folder)
+        if generates(pipeline):
+            return generation_scores(pipeline, packed_model(pipeline, *_parts(folder)), table)
+        encoder = PackedEncoder(*_parts(folder))
 
         def logits(ids: Tensor, mask: Tensor, segments: Tensor | None) -> Tensor:
             rows = [row[real.bool()].tolist() for row, real in zip(ids, mask, strict=True)]
@@ -119,7 +130,10 @@ class Web(Target):
 
     def difference(self, pipeline: Pipeline, folder: Path, samples: Samples) -> float:
         """The difference of the outputs of the packed file in the native kernel."""
-        found = torch.from_numpy(_read(folder).outputs(samples.rows))
+        if generates(pipeline):
+            model = packed_model(pipeline, *_parts(folder))
+            return generation_difference(pipeline, model, samples.rows)
+        found = torch.from_numpy(PackedEncoder(*_parts(folder)).outputs(samples.rows))
         with torch.inference_mode():
             return relative_difference(
                 (outputs, pipeline.model(torch.tensor([row]))[0])
@@ -142,29 +156,43 @@ def _write(pipeline: Pipeline, folder: Path, precision: WebPrecision) -> None:
 
 def _write_model(pipeline: Pipeline, folder: Path, precision: WebPrecision) -> None:
     """Write the packed file, with the outputs of a few texts."""
+    recipe, weights = pipeline.recipe, TensorArrays(pipeline.model)
+    pack_parts = packed_generator if generates(pipeline) else _packed_encoder
+    arrays, settings = pack_parts(pipeline, weights, precision)
+    settings = {
+        "prompt": "",
+        **settings,
+        "name": recipe.name,
+        "task": recipe.task,
+        "labels": list(pipeline.labels),
+        "threshold": recipe.multi_label.threshold,
+        "tolerance": PAGE_TOLERANCE[precision],
+    }
+    (folder / MODEL).write_bytes(pack(arrays, settings))
+
+
+def _packed_encoder(
+    pipeline: Pipeline, weights: Arrays, precision: WebPrecision
+) -> tuple[dict[str, Array], dict[str, Any]]:
+    """The tensors and the settings of the packed file of an encoder."""
     tokenizer, recipe = pipeline.vocabulary, pipeline.recipe
     assert isinstance(tokenizer, SentencePieceTokenizer)
     own = pipeline.sentence_encoding
     longest = min(recipe.model.max_length, (own and own.max_length) or recipe.model.max_length)
     model, head = replace(recipe.model, max_length=longest), head_of(pipeline.model)
     assert head is not None  # of one of the supported models
-    arrays = packed_arrays(model, head, TensorArrays(pipeline.model), precision)
+    arrays = packed_arrays(model, head, weights, precision)
     settings = packed_settings(model, head, precision)
     encoder = PackedEncoder(arrays, settings)
     config = tokenizer_config(tokenizer, longest)
     prompt = own.prompt("") if own else ""
     texts = [text for text in EXAMPLES if tokenizer.encode(text)]
     settings |= {
-        "name": recipe.name,
-        "task": recipe.task,
-        "labels": list(pipeline.labels),
-        "threshold": recipe.multi_label.threshold,
         "prompt": prompt,
         "tokenizer": config,
         "examples": [_example(text, prompt, tokenizer, config, encoder) for text in texts],
-        "tolerance": PAGE_TOLERANCE[precision],
     }
-    (folder / MODEL).write_bytes(pack(arrays | tokenizer_arrays(tokenizer), settings))
+    return arrays | tokenizer_arrays(tokenizer), settings
 
 
 def _example(
@@ -202,7 +230,7 @@ def _write_page(folder: Path) -> None:
         (folder / name).write_bytes(static_file(name).content)
 
 
-def _read(folder: Path) -> PackedEncoder:
-    """The packed file in the native kernel."""
+def _parts(folder: Path) -> tuple[dict[str, Array], dict[str, Any]]:
+    """The tensors and the settings of the packed file."""
     path = folder / MODEL
-    return PackedEncoder(load_file(path), json.loads(read_metadata(path)[METADATA]))
+    return load_file(path), json.loads(read_metadata(path)[METADATA])

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from jumok.errors import Message
 from jumok.text.sentencepiece import SentencePieceTokenizer
 from jumok.text.sentencepiece_proto import PieceType
-from jumok.text.template import SpecialToken, TemplatePiece, TextSlot
+from jumok.text.template import SpecialToken, Template, TemplatePiece, TextSlot
 from jumok.text.tokenizer import Tokenizer
 
 NORMALIZATIONS = {"nfc": "nfc", "none": "none"}  # other rules: "hangul", as `normalizer`
@@ -48,9 +48,14 @@ def unsupported_tokenizer(tokenizer: Tokenizer) -> Message | None:
     return None
 
 
-def tokenizer_config(tokenizer: SentencePieceTokenizer, max_length: int) -> dict[str, Any]:
-    """The settings of a vocabulary and the special tokens of a single text, as JSON."""
-    model, template = tokenizer.model_file, tokenizer.input_template
+def tokenizer_config(
+    tokenizer: SentencePieceTokenizer, max_length: int, template: Template | None = None
+) -> dict[str, Any]:
+    """The settings of a vocabulary and the special tokens of a single text, as JSON.
+
+    They are those of an encoder, or of another `template`.
+    """
+    model, template = tokenizer.model_file, template or tokenizer.input_template
     at = next(i for i, piece in enumerate(template.single) if isinstance(piece, TextSlot))
     return {
         "kind": model.kind,
@@ -68,12 +73,14 @@ def tokenizer_config(tokenizer: SentencePieceTokenizer, max_length: int) -> dict
     }
 
 
-def tokenizer_arrays(tokenizer: SentencePieceTokenizer) -> dict[str, NDArray[Any]]:
-    """The scores and the types of the pieces."""
+def tokenizer_arrays(
+    tokenizer: SentencePieceTokenizer, prefix: str = "tokenizer."
+) -> dict[str, NDArray[Any]]:
+    """The scores and the types of the pieces, as tensors whose names begin with `prefix`."""
     model = tokenizer.model_file
     return {
-        "tokenizer.scores": np.array(model.scores, np.float32),
-        "tokenizer.types": np.array(model.types, np.uint8),
+        f"{prefix}scores": np.array(model.scores, np.float32),
+        f"{prefix}types": np.array(model.types, np.uint8),
     }
 
 

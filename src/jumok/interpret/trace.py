@@ -25,6 +25,8 @@ from jumok.interpret.trace_writer import Array, Arrays, chunks, finalize
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from jumok.tasks.pipeline.pipeline import Pipeline
+
 
 Floats = NDArray[np.float32]
 Bytes = NDArray[np.uint8]
@@ -62,8 +64,11 @@ class Trace:
     (2, 7, 7)
     """
 
-    def __init__(self, info: TraceInfo, store: TensorStore) -> None:
-        self.info = info
+    def __init__(
+        self, info: TraceInfo, store: TensorStore, model: "Pipeline | None" = None
+    ) -> None:
+        """`model` is what computed the trace, None for one from a file: a live page runs it."""
+        self.info, self.model = info, model
         self._store = store
         self._shapes = store.shapes()
         check_tensors(info, self._shapes)
@@ -91,7 +96,11 @@ class Trace:
 
     def with_info(self, info: TraceInfo) -> "Trace":
         """A trace of these tensors with another header."""
-        return Trace(info, self._store)
+        return Trace(info, self._store, self.model)
+
+    def of_model(self, model: "Pipeline") -> "Trace":
+        """The trace with the model that computed it."""
+        return Trace(self.info, self._store, model)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Save the trace to a file atomically; return its path."""
@@ -208,22 +217,31 @@ class Trace:
         figure: Figure = _viewer("figures.figure", "draw_figure")(self, parse(kind, options))
         return figure
 
-    def show(self, state: str = "", full: bool = False) -> object:
+    def show(self, state: str = "", full: bool = False, *, live: bool = False) -> object:
         """Display the page of this trace in a notebook, anywhere in a cell; else return a hint.
 
         `state` is the initial view, as in the URL of the page: "v=matrix&L=2&H=0". A large trace is
-        embedded in part unless `full` is True.
+        embedded in part unless `full` is True. `live` as in `html`.
         """
-        page: object = _viewer("notebook", "show")(self, state, full)
+        page: object = _viewer("notebook", "show")(self, state, full, live)
         return page
 
-    def html(self, path: str | os.PathLike[str], state: str = "", full: bool = False) -> Path:
+    def html(
+        self,
+        path: str | os.PathLike[str],
+        state: str = "",
+        full: bool = False,
+        *,
+        live: bool = False,
+    ) -> Path:
         """Save the page of this trace as one self-contained file.
 
-        `state` and `full` as in `show`.
+        `state` and `full` as in `show`. A `live` page contains the weights and runs the model for
+        other texts, without a server. Raises InputError for a trace from a file, whose model is not
+        known, and for a model that the page does not compute.
         """
         path = Path(path)
-        content: bytes = _viewer("page", "render_page")(self, state, full)
+        content: bytes = _viewer("page", "render_page")(self, state, full, live)
         write_atomically(path, content)
         return path
 

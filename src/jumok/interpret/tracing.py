@@ -137,7 +137,7 @@ def trace(
         more_decodings=inputs.decodings[1:],
         notes=notes,
     )
-    traced = Trace.from_tensors(recorder.to_arrays(recorded), info)
+    traced = Trace.from_tensors(recorder.to_arrays(recorded), info).of_model(model)
     single_label = own.origin is None or own.origin.single_label
     if own.task.answer != "label" or not single_label:
         return traced

@@ -20,6 +20,7 @@ from jumok.errors import InputError
 from jumok.native import decoder_session
 from jumok.native.decoder_session import (
     DecoderSession,
+    SearchStep,
     SessionStep,
     Tokens,
     unsupported_search,
@@ -81,13 +82,20 @@ class NativeDecoder:
         return _tensors(self.session.top_k(_array(ids), k))
 
     def search(
-        self, inputs: GenerationInputs, config: DecodingConfig, processors: Sequence[Processor]
+        self,
+        inputs: GenerationInputs,
+        config: DecodingConfig,
+        processors: Sequence[Processor],
+        step: SearchStep | None = None,
     ) -> list[list[Hypothesis]] | None:
-        """The results of greedy or beam search; None for settings that the kernel leaves out."""
+        """The results of greedy or beam search; None for settings that the kernel leaves out.
+
+        `step` is that of `DecoderSession.search`.
+        """
         known = _in_kernel(config, processors, inputs.stopping.end_ids)
         if known is None or inputs.stopping.stop_strings is not None:
             return None
-        return self.session.search(_array(inputs.prompt_ids), known, inputs.stopping)
+        return self.session.search(_array(inputs.prompt_ids), known, inputs.stopping, step=step)
 
     def reorder(self, rows: Tensor) -> None:
         """Keep these rows (B') int64, in this order."""
@@ -136,18 +144,6 @@ def step_together(steps: Sequence[DecoderStep]) -> list[Tensor | tuple[Tensor, T
         [SessionStep(decoder.session, _array(ids), k) for decoder, ids, k in steps]
     )
     return list(map(_tensor_or_two, found))
-
-
-def step_rows(
-    decoders: Sequence[NativeDecoder], ids: Tensor, k: int = 0
-) -> Tensor | tuple[Tensor, Tensor]:
-    """The next token of each row of several decoders of one `NativeModel`, computed as one pass.
-
-    ids (B, 1) int64 for the rows of all decoders, in order -> logits (B, V) float32, or with k what
-    `top_k` returns for all rows; the bytes are those of each decoder alone.
-    """
-    sessions = [decoder.session for decoder in decoders]
-    return _tensor_or_two(decoder_session.step_rows(sessions, _array(ids), k))
 
 
 def _in_kernel(

@@ -11,6 +11,7 @@ decoded rows, N texts, P prompt tokens, T new tokens, V vocabulary, S source tok
 
 import ctypes
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -50,6 +51,7 @@ from jumok.text.ragged import Ragged
 Tokens = NDArray[np.int64]
 OnPacked = Callable[[Sequence[str]], None]  # the names of modules
 OnNewToken = Callable[[int, int], object]  # the number of a text, and its new token
+SearchStep = Callable[["DecoderSession"], int]  # one step of a search, a status
 
 _ALL_STEPS = 2**31 - 1
 _EARLY_STOPPING = {False: 0, True: 1, "never": 2}  # of kernel/search.h
@@ -165,6 +167,7 @@ class DecoderSession:
         self._padding: Tokens | None = None
         self._failed = False
         self._n_recorded = 0
+        self.search_rows = 0  # of a step of its search, at most
         self._library = library()
         self._request: int = self._library.jumok_create_request(weights.packed.handle)
         if sources is not None:
@@ -240,12 +243,15 @@ class DecoderSession:
         *,
         slides: bool = False,
         on_token: OnNewToken | None = None,
+        step: SearchStep | None = None,
     ) -> list[list[Hypothesis]]:
         """The `n_best` hypotheses of each text, the best first; it is the last call of the object.
 
         prompts (N, P) are what the decoder reads first; those of one length may fill the window of
         a language model, which then `slides`. `on_token` is called with each token of a greedy
-        search, end tokens left out. What `unsupported_search` names must not be in the config.
+        search, and at the end with those of a beam search, end tokens left out. `step` computes the
+        steps, perhaps with `search_together`. What `unsupported_search` names must not be in the
+        config.
 
         Raises NonFiniteError for logits that are NaN or infinite.
         """
@@ -274,18 +280,29 @@ class DecoderSession:
             length_penalty=config.length_penalty,
         )
         self._check_status(self._library.jumok_start_search(self._request, ctypes.byref(call)))
+        self.search_rows = len(ids) * config.beam
+        greedy = on_token is not None and config.beam == 1
         n_reported = [0] * len(ids)
         while self._library.jumok_unfinished(self._request):
-            steps = _ALL_STEPS if on_token is None else 1
-            self._check_status(self._library.jumok_search(self._request, steps, kernel_threads()))
-            if on_token is not None:
+            self._check_status(self._step_search(1 if greedy else _ALL_STEPS, step))
+            if on_token is not None and greedy:
                 for text, seen in enumerate(n_reported):
                     tokens, *_ = self._read_found(text, 0)
                     n_reported[text] = len(tokens)
                     for token in tokens[seen:]:
                         if token not in stopping.end_ids:
                             on_token(text, token)
-        return [self._hypotheses(text, stopping) for text in range(len(ids))]
+        found = [self._hypotheses(text, stopping) for text in range(len(ids))]
+        if on_token is not None and not greedy:
+            for number, hypothesis in enumerate(chain.from_iterable(found)):
+                for token in hypothesis.ids:
+                    on_token(number, token)
+        return found
+
+    def _step_search(self, steps: int, step: SearchStep | None) -> int:
+        if step is not None:
+            return step(self)
+        return int(self._library.jumok_search(self._request, steps, kernel_threads()))
 
     def _hypotheses(self, text: int, stopping: StoppingCriteria) -> list[Hypothesis]:
         found = []
@@ -409,14 +426,6 @@ class DecoderSession:
             self._check_capacity(ids.shape[1])
         return np.ascontiguousarray(ids, np.int64)
 
-    def _prepare_token(self) -> int:
-        """The number of rows, after the checks of a step with one token each."""
-        self._check_memory()
-        if self._n_rows is None:
-            self._reset(1, None)
-        self._check_capacity(1)
-        return self._n_rows or 0
-
     def _check_memory(self) -> None:
         if self._failed:
             raise JumokError(
@@ -514,36 +523,19 @@ def step_together(steps: Sequence[SessionStep]) -> list[Floats | tuple[Floats, T
     ]
 
 
-def step_rows(
-    sessions: Sequence[DecoderSession], ids: Tokens, k: int = 0
-) -> Floats | tuple[Floats, Tokens]:
-    """The next token of each row of several sessions of the same weights, computed as one pass.
+def search_together(sessions: Sequence[DecoderSession]) -> list[int]:
+    """One step of the search of several sessions of the same weights, computed as one pass.
 
-    ids (B, 1) for the rows of all sessions, in order -> logits (B, V), or with k what `top_k`
-    returns for all rows; the bytes are those of each session alone.
+    Returns the status of each; hypotheses are the same as with a pass for each.
     """
-    first, n = sessions[0], len(sessions)
     _check_same_weights(sessions)
-    if k:
-        first._check_k(k)
-    ids = np.ascontiguousarray(ids, np.int64)
-    calls, address = (StepCall * n)(), ids.ctypes.data
-    for call, session in zip(calls, sessions, strict=True):
-        rows = session._prepare_token()
-        call.request, call.ids, call.T = session._request, address, 1
-        address += rows * ids.itemsize
-    if address != ids.ctypes.data + ids.nbytes or ids.shape[1:] != (1,):
-        raise InputError(
-            "kernel.step_ids_shape",
-            "ids must be one token for each row of the decoders, got {shape}; pass their rows in "
-            "order",
-            shape=tuple(ids.shape),
-        )
-    logits = np.empty((len(ids), first.vocabulary_size), np.float32)
-    _run_together(sessions, calls, logits)
-    for session in sessions:
-        session._length += 1
-    return top_k_rows(logits, k) if k else logits
+    n = len(sessions)
+    requests = (ctypes.c_void_p * n)(*(session._request for session in sessions))
+    statuses = (ctypes.c_int * n)()
+    status = library().jumok_search_together(requests, n, statuses, kernel_threads())
+    if status == OUT_OF_VOCABULARY and n > 1:  # of one of them, and no session has changed
+        return [each for session in sessions for each in search_together([session])]
+    return [status or each for each in statuses]
 
 
 def _check_same_weights(sessions: Sequence[DecoderSession]) -> None:
@@ -582,15 +574,21 @@ def unsupported_search(config: DecodingConfig) -> Message | None:
     >>> print(unsupported_search(DecodingConfig(prefix="네")))
     the search of the kernel does not compute decoding.prefix
     """
+    name = unsupported_setting(config)
+    if name is None:
+        return None
+    return Message(
+        "kernel.unsupported_search",
+        "the search of the kernel does not compute decoding.{name}",
+        name=name,
+    )
+
+
+def unsupported_setting(config: DecodingConfig) -> str | None:
+    """The name of the first of these settings that the search of the kernel does not compute."""
     plain = DecodingConfig()
-    for name in _NOT_IN_KERNEL:
-        if getattr(config, name) != getattr(plain, name):
-            return Message(
-                "kernel.unsupported_search",
-                "the search of the kernel does not compute decoding.{name}",
-                name=name,
-            )
-    return None
+    changed = (name for name in _NOT_IN_KERNEL if getattr(config, name) != getattr(plain, name))
+    return next(changed, None)
 
 
 _NOT_IN_KERNEL = (

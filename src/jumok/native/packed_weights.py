@@ -103,6 +103,12 @@ class PackedWeights:
         )
         _check_status(status, name)
 
+    def copy_tokens(self) -> None:
+        """Copy the borrowed token vectors, so that their file may change."""
+        for table in self._borrowed[:]:
+            self._borrowed.clear()
+            self.borrow_tokens(table.copy())
+
     def borrow_tokens(self, table: Array) -> None:
         """Read token vectors (V, E) where they are, such as in a mapped file; they stay there."""
         table = np.ascontiguousarray(table)

@@ -136,6 +136,10 @@ class EncoderSession:
         """The memory of the packed weights, position tables included, token vectors excluded."""
         return self.weights.bytes
 
+    def detach(self) -> None:
+        """Copy what is read from the file of the weights."""
+        self.weights.copy_tokens()
+
     def encode_embedded(self, x: Floats, offsets: Ids, index: Ids) -> None:
         """Replace embedded tokens (n, D) of texts at offsets (N + 1) by their hidden states.
 

@@ -1,9 +1,11 @@
 """`jumok serve`: models over HTTP, with the answers of `jumok predict`.
 
-Two kinds of process: one front process owns sockets, limits and queues and imports no torch; one
-computing process per model, or several with `--workers`, owns the weights and all their threads.
+One process owns sockets, limits and queues, and imports no torch. For each model that
+`jumok.engine` computes it has a thread. Other models, and with `--workers` all, have processes of
+their own.
 
-front process       server, app, routes, requests, replies, scheduler, computing, jumok.web
-between them        frames
-computing process   worker, engine, merging
+server              server, app, routes, requests, replies, scheduler, service, jumok.web
+what computes       computing_thread; computing, launch and frames for a process
+in both of them     worker, engine, text_engine, jobs
+in a process only   pipeline_engine, merging, completions
 """

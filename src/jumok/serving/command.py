@@ -34,9 +34,13 @@ def serve(
     workers: Annotated[
         int,
         typer.Option(
-            min=1, max=64, metavar="N", help="Processes per model, which share the cores."
+            min=0,
+            max=64,
+            metavar="N",
+            help="Processes per model, which share the cores; 0 for models in the server's own "
+            "process, except those that need PyTorch.",
         ),
-    ] = 1,
+    ] = 0,
     precision: Annotated[
         list[str] | None,
         typer.Option(
@@ -123,14 +127,12 @@ def serve(
             "--log must be text or json, got {log!r}; choose one of them",
             log=log,
         )
-    from jumok.serving.launch import launched_ahead  # starts processes before the slow imports
+    from jumok.serving.limits import limits_of
+    from jumok.serving.server import ServeOptions, read_token
+    from jumok.serving.server import serve as run
 
-    with launched_ahead(workers if len(models) == 1 else 0, log):
-        from jumok.serving.limits import limits_of
-        from jumok.serving.server import ServeOptions, read_token
-        from jumok.serving.server import serve as run
-
-        options = ServeOptions(
+    run(
+        ServeOptions(
             folders=models,
             host=host,
             port=port,
@@ -144,4 +146,4 @@ def serve(
             log_level="debug" if debug else "info",
             limits=limits_of(max_wait, request_timeout, max_body, keep_alive),
         )
-        run(options)
+    )

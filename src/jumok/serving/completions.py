@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any
 
 from jumok.decoding import TokenBytes, read_token_bytes
-from jumok.errors import InputError
 from jumok.models import LanguageModel
+from jumok.serving.engine import no_completions
 from jumok.tasks.inputs.special_tokens import check_ids
 from jumok.tasks.pipeline.causal_generation import TokenScore, prompt_ids, score_ids
 from jumok.tasks.pipeline.chat import Chat
@@ -32,12 +32,7 @@ class Completions:
     def of(cls, pipeline: Pipeline) -> "Completions":
         """Those of a pipeline. Raises InputError for other models."""
         if not isinstance(pipeline.model, LanguageModel):
-            raise InputError(
-                "server.completion_needs_language_model",
-                "token ids, logprobs and max_tokens = 0 need a language model, got task {task}; "
-                "leave them out",
-                task=pipeline.recipe.task,
-            )
+            raise no_completions(pipeline.recipe.task)
         return cls(as_generation(pipeline))
 
     @cached_property

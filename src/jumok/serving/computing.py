@@ -1,17 +1,17 @@
-"""The front process's end of one computing process: start, frames, death."""
+"""What computes for a model, and the server's end of a computing process: start, frames, death."""
 
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
 
 from jumok.errors import InputError, JumokError
-from jumok.serving.frames import TURN_BYTE, FrameBuffer, pack
+from jumok.serving.engine import EngineOptions
+from jumok.serving.frames import FrameBuffer, pack
 from jumok.serving.launch import launch
 
 LOAD_SECONDS = 1_800.0  # until a process is ready
@@ -28,18 +28,41 @@ class StartError(JumokError):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSource:
-    """What a computing process loads, and with which cores."""
+    """What is loaded, where, and with which cores."""
 
     name: str
     folder: str
-    precision: str | None = None
-    decoding: tuple[str, ...] = ()
-    traces: bool = False
+    options: EngineOptions = field(default_factory=EngineOptions)
     threads: int = 1
+    isolated: bool = True  # in a process of its own, whatever the model is
+    log: str = "text"  # the format of what a process writes to stderr
     load_seconds: float = LOAD_SECONDS
     sign_seconds: float = SIGN_SECONDS
-    turn_fd: int | None = None  # a file whose locks let one process compute at a time
-    turn_group: int = 0
+
+
+class Computing(Protocol):
+    """What computes for a model, by messages: a `ComputingProcess`, or a `ComputingThread`."""
+
+    info: dict[str, Any]  # about the model, see `Engine.info`
+    lost: asyncio.Event  # set at its end
+    closed: bool  # by `close`, and not by its own end
+    unanswered_seconds: float  # since the first ping that was sent after its last message
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+
+    def listen(self, on_frame: Handler, on_frames_end: Callable[[], None], /) -> None:
+        """Pass every message to `on_frame`, and call the other after those that came together."""
+
+    def send(self, message: dict[str, Any], payload: bytes = b"", /) -> None:
+        """Send a message; lost with what is lost."""
+
+    def kill(self) -> None:
+        """End it at once."""
+
+    async def close(self) -> None:
+        """End it."""
 
 
 class FrameConnection(asyncio.Protocol):
@@ -139,7 +162,7 @@ class ComputingProcess:
         could not be started.
         """
         try:
-            process, ours = launch()
+            process, ours = launch(source.log)
         except OSError as error:
             raise StartError(
                 "server.process_not_started",
@@ -150,20 +173,11 @@ class ComputingProcess:
             ) from error
         close: Callable[[], None] = ours.close
         try:
-            _send_turn(ours, source.turn_fd)
             loop = asyncio.get_running_loop()
             transport, connection = await loop.create_connection(FrameConnection, sock=ours)
             close = transport.abort
-            settings = {
-                "folder": source.folder,
-                "precision": source.precision,
-                "decoding": list(source.decoding),
-                "traces": source.traces,
-                "threads": source.threads,
-                "turn_group": source.turn_group,
-                "answers": answers,
-            }
-            connection.send(pack({"op": "load", **settings}))
+            settings = {"folder": source.folder, "threads": source.threads, "answers": answers}
+            connection.send(pack({"op": "load", "options": asdict(source.options), **settings}))
             message = await _loaded(connection, source)
         except TimeoutError as error:
             close()
@@ -231,14 +245,6 @@ async def _loaded(connection: FrameConnection, source: ModelSource) -> dict[str,
             message, _ = await connection.first_frame(source.sign_seconds)
             if message["op"] != "pong":
                 return message
-
-
-def _send_turn(connection: socket.socket, fd: int | None) -> None:
-    """Send the file of turns: a process that was started ahead cannot inherit it."""
-    if fd is None:
-        connection.sendall(TURN_BYTE)
-    else:
-        socket.send_fds(connection, [TURN_BYTE], [fd])
 
 
 async def _end(process: subprocess.Popen[bytes]) -> None:

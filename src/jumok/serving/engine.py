@@ -1,26 +1,29 @@
 """A model in a computing process: the answers to texts, and what the front process has to know.
 
-A `TextEngine` computes without PyTorch what `jumok.engine` computes, a `PipelineEngine` the rest.
+The engines of `jumok.serving.text_engine` compute without PyTorch what `jumok.engine` computes, a
+`PipelineEngine` the rest.
 """
 
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from jumok.decoding.config import DecodingConfig
+from jumok.errors import InputError
 from jumok.extras import naming_extras
 from jumok.serving.frames import BATCH_WORK
+from jumok.serving.jobs import JobHub
 from jumok.tasks.pipeline.outputs import Output, to_json
+from jumok.tasks.recipe.tables import ModelConfig
 from jumok.text.tokenizer import Tokenizer
 
 HASH_CHARS = 12
 FALLBACK_EXAMPLES = ("이 영화 정말 재미있어요 ㅋㅋ", "시간이 아깝다", "안녕하세요")
-
-Turn = Callable[[], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
@@ -30,21 +33,7 @@ class EngineOptions:
     precision: str | None = None
     decoding: tuple[str, ...] = ()
     traces: bool = False  # an option of the server only
-
-
-class Jobs(Protocol):
-    """What runs requests that are not computed in batches; see `jumok.serving.merging`."""
-
-    def __len__(self) -> int: ...
-
-    def start(self, key: int, function: Callable[[], None], /) -> None:
-        """Run a job, perhaps up to its first kernel call."""
-
-    def cancel(self, key: int, /) -> bool:
-        """End a job; False if it has ended already."""
-
-    def step(self) -> None:
-        """Compute one batch."""
+    torch: bool = False  # compute with PyTorch whatever the model is
 
 
 class Engine(ABC):
@@ -52,7 +41,7 @@ class Engine(ABC):
 
     hash: str  # of the weights, and of all else that answers depend on
     batched: set[str]  # the kinds of requests whose answers do not depend on the batch
-    jobs: Jobs
+    jobs: JobHub  # what runs requests that are not computed in batches
     vocabulary: Tokenizer
     paired: bool  # whether a row holds two texts
     max_embedded: int  # the tokens of a text that its embedding is computed from, with special ones
@@ -85,7 +74,7 @@ class Engine(ABC):
         """Texts that are not in the training data; none for a user's files."""
 
     @abstractmethod
-    def set_threads(self, threads: int, turn: Turn = nullcontext) -> None:
+    def set_threads(self, threads: int) -> None:
         """Compute with so many threads."""
 
     def output(self, text: str, decoding: str = "", *, sentences: bool = False) -> Output:
@@ -100,8 +89,11 @@ class Engine(ABC):
     def complete(
         self, message: Mapping[str, Any], payload: str, emit: Callable[[str], None]
     ) -> tuple[dict[str, Any], bytes]:
-        """The completion of token ids or a chat, or one with log-probabilities, by its message."""
-        raise NotImplementedError
+        """The completion of token ids or a chat, or one with log-probabilities, by its message.
+
+        Raises InputError for a model that is not a language model.
+        """
+        raise no_completions(str(self.info["task"]))
 
     def trace(self, text: str) -> bytes:
         """The page of `jumok view` with the trace of a text."""
@@ -122,11 +114,10 @@ class Engine(ABC):
         (found,) = self.embed_batch([text], normalize, ids=ids, prompt_name=prompt_name)
         return found
 
-    def tokenize_in(self, context: Turn) -> None:
-        """Tokenize long texts in a context: without the turn, so that other processes compute."""
+    @contextmanager
+    def counting_tokens(self) -> Iterator[None]:
+        """Keep the numbers of tokens of each batch, so that no text is tokenized twice."""
         tokenizer = self.vocabulary
-        for name in ("encode", "encode_batch", "encode_with_offsets"):
-            vars(tokenizer)[name] = _tokenizes_in(context, getattr(tokenizer, name))  # frozen
         encode_batch = tokenizer.encode_batch
 
         def counted(texts: Sequence[str]) -> list[list[int]]:
@@ -135,7 +126,11 @@ class Engine(ABC):
                 self._lengths = dict(zip(texts, map(len, found), strict=True))
             return found
 
-        vars(tokenizer)["encode_batch"] = counted
+        vars(tokenizer)["encode_batch"] = counted  # frozen
+        try:
+            yield
+        finally:
+            del vars(tokenizer)["encode_batch"]
 
     _lengths: Mapping[str, int] = {}
 
@@ -155,6 +150,14 @@ class Engine(ABC):
         """The hypotheses and the mean number of tokens of these answers, if the model generates."""
         return None
 
+    def generation_of(
+        self, answers: Sequence[str], decoding: DecodingConfig, tokenizer: Tokenizer
+    ) -> dict[str, float]:
+        """The same for the settings and the tokenizer of the outputs, counted on their texts."""
+        outputs = [json.loads(line).get("output", "") for line in answers]
+        tokens = sum(len(tokenizer.encode(output)) for output in outputs)
+        return {"beam": decoding.beam, "tokens": tokens / max(len(answers), 1)}
+
     def examples(self) -> list[str]:
         """Texts to warm up with and to compare a new version of the model on."""
         found = self.corpus_examples() or list(FALLBACK_EXAMPLES)
@@ -162,13 +165,9 @@ class Engine(ABC):
             found = [text if "\t" in text else f"{text}\t{text}" for text in found]
         return found
 
-    def example_answers(self, turn: Turn = nullcontext) -> list[str]:
-        """The answers for the examples, each computed in a turn of its own."""
-        answers = []
-        for text in self.examples():
-            with turn():
-                answers.append(self.example_answer(text))
-        return answers
+    def example_answers(self) -> list[str]:
+        """The answers for the examples."""
+        return list(map(self.example_answer, self.examples()))
 
     def example_answer(self, text: str) -> str:
         """The answer for an example."""
@@ -180,15 +179,46 @@ def open_engine(folder: str, options: EngineOptions) -> Engine:
 
     Raises what `jumok.load` raises, and InputError for options that do not fit the model.
     """
-    from jumok.serving.text_engine import TextEngine
+    from jumok.serving.text_engine import find_engine
 
-    engine = TextEngine.find(folder, options)
+    engine = find_engine(folder, options, JobHub())
     if engine is not None:
         return engine
     with naming_extras("jumok serve"):
         from jumok.serving.pipeline_engine import PipelineEngine
 
     return PipelineEngine.open(folder, options)
+
+
+def no_completions(task: str) -> InputError:
+    """The error of a model that does not continue token ids."""
+    return InputError(
+        "server.completion_needs_language_model",
+        "token ids, logprobs and max_tokens = 0 need a language model, got task {task}; "
+        "leave them out",
+        task=task,
+    )
+
+
+def decoding_overrides(settings: Mapping[str, Any]) -> list[str]:
+    r"""The settings of a request as overrides of [decoding].
+
+    >>> decoding_overrides({"beam": 4, "stop": ["\n"], "sample": False})
+    ['beam=4', 'stop=["\\n"]', 'sample=false']
+    """
+    return [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in settings.items()]
+
+
+def describe(
+    *names: object,
+    model: ModelConfig,
+    decoding: DecodingConfig,
+    tokenizers: Iterable[Tokenizer],
+    rules: str = "",
+) -> list[str]:
+    """What answers depend on besides the weights: names such as labels, settings, vocabularies."""
+    identities = [each.identity for each in tokenizers]
+    return [" ".join(map(str, names)), f"{model} {decoding}", rules, *identities]
 
 
 def model_hash(weights: Iterable[str], description: Iterable[str]) -> str:
@@ -221,14 +251,3 @@ def agreement(ours: Sequence[str], theirs: Sequence[str]) -> float:
 
 def _without_numbers(line: str) -> Any:
     return json.loads(line, parse_float=lambda _: 0.0)
-
-
-def _tokenizes_in(context: Turn, encode: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The method of a tokenizer, called in a context where its text or texts are long."""
-
-    def call(given: str | Sequence[str]) -> Any:
-        chars = len(given) if isinstance(given, str) else sum(map(len, given))
-        with context() if chars > BATCH_WORK else nullcontext():
-            return encode(given)
-
-    return call

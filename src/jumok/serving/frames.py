@@ -9,7 +9,6 @@ from typing import Any
 _LENGTHS = struct.Struct(">II")
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 HEADER_BYTES = _LENGTHS.size
-TURN_BYTE = b"t"  # before the first frame; with it comes the file of turns, if there is one
 TEXT_WORK = 32  # bytes that each text counts besides its own
 WORK = ("texts", "tokens", "new_tokens", "batches", "seconds")  # what answers count
 BATCH_WORK = 2_048  # of the texts that are answered together: about 500 tokens

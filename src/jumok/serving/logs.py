@@ -30,8 +30,11 @@ class Log:
     'load name="a\\nb\\u202e"'
     """
 
-    def __init__(self, kind: LogFormat, level: LogLevel = "info") -> None:
-        self._kind, self._level = kind, level
+    def __init__(
+        self, kind: LogFormat, level: LogLevel = "info", stream: TextIO | None = None
+    ) -> None:
+        """It writes to the stream; None: to what `sys.stderr` is then."""
+        self._kind, self._level, self._stream = kind, level, stream
 
     def line(self, event: str, **fields: object) -> str:
         """The line of an event."""
@@ -42,10 +45,11 @@ class Log:
         return " ".join([now, event, *[f"{key}={_text(value)}" for key, value in fields.items()]])
 
     def __call__(self, event: str, **fields: object) -> None:
-        """Write the line of an event to stderr."""
+        """Write the line of an event."""
         try:
-            sys.stderr.write(self.line(event, **fields) + "\n")
-            sys.stderr.flush()
+            stream = self._stream or sys.stderr
+            stream.write(self.line(event, **fields) + "\n")
+            stream.flush()
         except (OSError, ValueError, AttributeError):
             return
 

@@ -67,15 +67,24 @@ class Metrics:
 Value = Callable[[ServedModel], float]
 
 GAUGES: dict[str, tuple[str, Value]] = {
-    "jumok_ready": ("1 if a computing process is loaded.", lambda m: m.ready),
-    "jumok_waiting_texts": ("Texts that wait or are computed.", lambda m: m.queue.waiting_texts),
-    "jumok_waiting_bytes": ("Their work in bytes.", lambda m: m.queue.waiting_work),
+    "jumok_ready": ("1 if the model is loaded.", lambda m: m.ready),
+    "jumok_waiting_texts": (
+        "Texts that wait or are computed.",
+        lambda m: sum(queue.waiting_texts for queue in m.queues),
+    ),
+    "jumok_waiting_bytes": (
+        "Their work in bytes.",
+        lambda m: sum(queue.waiting_work for queue in m.queues),
+    ),
     "jumok_expected_wait_seconds": ("The wait of a new text.", lambda m: m.queue.expected_wait),
-    "jumok_bytes_per_second": ("The measured speed of a process.", lambda m: m.queue.speed.value),
+    "jumok_bytes_per_second": ("The measured speed.", lambda m: m.queue.speed.value),
 }
 COUNTERS: dict[str, tuple[str, Value]] = {
-    "jumok_cancelled_texts": ("Texts whose client left.", lambda m: m.queue.cancelled),
-    "jumok_restarts": ("Computing processes that were replaced.", lambda m: m.restarts),
+    "jumok_cancelled_texts": (
+        "Texts whose client left.",
+        lambda m: sum(queue.cancelled for queue in m.queues),
+    ),
+    "jumok_restarts": ("Computing threads or processes that were replaced.", lambda m: m.restarts),
     "jumok_reloads": ("Versions that replaced another one.", lambda m: m.reloads),
     "jumok_texts": ("Answered texts.", lambda m: m.queue.work["texts"]),
     "jumok_input_tokens": ("Tokens of answered texts.", lambda m: m.queue.work["tokens"]),

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,16 @@ from jumok.inference.unpadded_stack import NativeBackend
 from jumok.native.threads import set_kernel_threads
 from jumok.pretrained.memory_map import copy_weights
 from jumok.serving.completions import Completions, can_chat
-from jumok.serving.engine import Engine, EngineOptions, Turn, file_checksum, model_hash
-from jumok.serving.merging import JobHub, MergedEncoder, SharedBackends
+from jumok.serving.engine import (
+    Engine,
+    EngineOptions,
+    decoding_overrides,
+    describe,
+    file_checksum,
+    model_hash,
+)
+from jumok.serving.jobs import JobHub
+from jumok.serving.merging import MergedEncoder, SharedBackends
 from jumok.tasks.pipeline.encoder_choice import with_packed_encoder
 from jumok.tasks.pipeline.generation_pipeline import GenerationPipeline, as_generation
 from jumok.tasks.pipeline.outputs import Output
@@ -69,9 +76,9 @@ class PipelineEngine(Engine):
 
     @classmethod
     def open(cls, folder: str, options: EngineOptions) -> "PipelineEngine":
-        """Load a model with one thread: other processes compute meanwhile."""
+        """Load a model with one thread: other models compute meanwhile."""
         torch.set_num_threads(1)
-        return cls(folder, options, JobHub())
+        return cls(folder, options, JobHub(torch.inference_mode))
 
     @property
     def info(self) -> dict[str, Any]:
@@ -169,17 +176,12 @@ class PipelineEngine(Engine):
         pipeline = self._pipeline
         return examples(pipeline.recipe.data.corpus, masked=pipeline.task.answer == "masks")
 
-    def output_tokens(self, line: str, decoding: str = "") -> int:
-        """The number of generated tokens in an answer, counted on its text."""
-        output = json.loads(line).get("output", "")
-        return len(self._pipeline.target_vocabulary.encode(output))
-
     def generation(self, answers: Sequence[str]) -> dict[str, float] | None:
         """The hypotheses and the mean number of tokens of these answers, if the model generates."""
-        if not isinstance(self._pipeline.task, GenerativeTask):
+        pipeline = self._pipeline
+        if not isinstance(pipeline.task, GenerativeTask):
             return None
-        tokens = sum(map(self.output_tokens, answers)) / max(len(answers), 1)
-        return {"beam": self._pipeline.recipe.decoding.beam, "tokens": tokens}
+        return self.generation_of(answers, pipeline.recipe.decoding, pipeline.target_vocabulary)
 
     def example_answer(self, text: str) -> str:
         """The answer for an example; the vector of an encoder without a head, as JSON."""
@@ -189,7 +191,7 @@ class PipelineEngine(Engine):
         fixed = self._pipeline.task.generates and recipe.decoding.sample  # answers are compared
         return self.predict(text, f'{{"seed": {recipe.decoding.fixed_seed}}}' if fixed else "")
 
-    def set_threads(self, threads: int, turn: Turn = nullcontext) -> None:
+    def set_threads(self, threads: int) -> None:
         """Give all threads to the kernel and one to PyTorch, if the answers stay the same.
 
         The sums of PyTorch may depend on its threads. Outside of the kernel all texts have the same
@@ -198,10 +200,10 @@ class PipelineEngine(Engine):
         torch.set_num_threads(threads)
         if threads == 1 or not self.uses_kernel:
             return
-        before = self.example_answers(turn)
+        before = self.example_answers()
         torch.set_num_threads(1)
         set_kernel_threads(threads)
-        if self.example_answers(turn) != before:
+        if self.example_answers() != before:
             torch.set_num_threads(threads)
             set_kernel_threads(None)
 
@@ -224,29 +226,20 @@ def with_precision(pipeline: Pipeline, precision: str | None) -> Pipeline:
     return with_packed_encoder(pipeline, precision)  # type: ignore[arg-type]  # checks it
 
 
-def decoding_overrides(settings: Mapping[str, Any]) -> list[str]:
-    r"""The settings of a request as overrides of [decoding].
-
-    >>> decoding_overrides({"beam": 4, "stop": ["\n"], "sample": False})
-    ['beam=4', 'stop=["\\n"]', 'sample=false']
-    """
-    return [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in settings.items()]
-
-
 def description(pipeline: Pipeline) -> list[str]:
     """What answers depend on besides the weights: settings, labels, vocabularies."""
     recipe, encoding = pipeline.recipe, pipeline.sentence_encoding
-    vocabularies = [pipeline.vocabulary]
-    rules = ""
+    tokenizers, rules = [pipeline.vocabulary], encoding.describe() if encoding else ""
     if isinstance(pipeline, GenerationPipeline):
-        vocabularies.append(pipeline.target_vocabulary)
-        rules = pipeline.constraints_summary
-    return [
-        f"{recipe.task} {recipe.paired} {pipeline.labels}",
-        f"{recipe.model} {recipe.decoding}",
-        f"{encoding.describe() if encoding else ''} {rules}",
-        *(each.identity for each in vocabularies),
-    ]
+        tokenizers.append(pipeline.target_vocabulary)
+        rules += pipeline.constraints_summary
+    return describe(
+        *(recipe.task, recipe.paired, pipeline.labels),
+        model=recipe.model,
+        decoding=recipe.decoding,
+        tokenizers=tokenizers,
+        rules=rules,
+    )
 
 
 def _merge_encoders(pipeline: Pipeline, hub: JobHub) -> None:

@@ -179,7 +179,7 @@ async def answer(
 
     async def compute(items: list[Item]) -> list[Answer]:
         try:
-            with watched(request, lambda: model.queue.cancel(items)):  # ends `gather_answers`
+            with watched(request, lambda: model.cancel(items)):  # ends `gather_answers`
                 return await gather_answers(model, items)
         except RequestError as error:
             if error.param is None and error.message.code.startswith(OF_A_TEXT):

@@ -216,9 +216,9 @@ class OpenAIRoutes:
         events = _events(model, items, parts, form, with_usage, korean)
 
         async def drop() -> None:
-            model.queue.cancel(items)
+            model.cancel(items)
 
-        with watched(request, lambda: model.queue.cancel(items)):
+        with watched(request, lambda: model.cancel(items)):
             version = await model.version(items[0])
         headers = {HASH_HEADER: version, "cache-control": "no-store"}
         return StreamingResponse(
@@ -258,7 +258,7 @@ async def _events(
     except RequestError as error:
         yield b"data: " + error_body(error, korean=korean) + b"\n\n"
     finally:
-        model.queue.cancel(items)
+        model.cancel(items)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from itertools import count
 from typing import Any
 
 from jumok.errors import Message
-from jumok.serving.computing import ComputingProcess
+from jumok.serving.computing import Computing
 from jumok.serving.frames import BATCH_WORK, TEXT_WORK, WORK
 from jumok.serving.limits import Limits
 from jumok.web.errors import RequestError
@@ -75,8 +75,9 @@ class Item:
     payload: bytes
     deadline: float  # of time.monotonic
     done: asyncio.Future[Answer]
+    queue: "ModelQueue"
     on_text: Callable[[bytes], None] | None = None
-    process: ComputingProcess | None = None  # once it is computed
+    process: Computing | None = None  # once it is computed
     work: int = 0
     load: int = 0  # the part of the work for which others wait
 
@@ -172,12 +173,12 @@ class ModelQueue:
     def __init__(self, limits: Limits, generates: bool, speed: float) -> None:
         self.limits, self.generates = limits, generates
         self.speed = Speed(speed)
-        self.processes: list[ComputingProcess] = []
+        self.processes: list[Computing] = []
         self.cancelled = 0
         self.work: dict[str, float] = dict.fromkeys(WORK, 0)  # of all answers
         self._waiting: list[Item] = []
         self._in_flight: dict[int, Item] = {}
-        self._loads: dict[ComputingProcess, tuple[int, int]] = {}  # their texts and work
+        self._loads: dict[Computing, tuple[int, int]] = {}  # their texts and work
         self._stale = 0  # cancelled texts that are still in `_waiting`
         self._numbers = count()
         self.cost: GenerationCost | None = None  # of a model that generates
@@ -267,6 +268,7 @@ class ModelQueue:
                 payload,
                 deadline,
                 loop.create_future(),
+                self,
                 on_text,
                 work=each,
                 load=load,
@@ -323,7 +325,7 @@ class ModelQueue:
             self._in_flight[item.number] = item
             process.send({"op": "run", "id": item.number, **item.message}, item.payload)
 
-    def _process_with_room(self, item: Item) -> ComputingProcess | None:
+    def _process_with_room(self, item: Item) -> Computing | None:
         best, least = None, math.inf
         for process in self.processes:
             n, work = self._loads.get(process, (0, 0))
@@ -361,7 +363,7 @@ class ModelQueue:
             self._stale = 0
         self.pump()
 
-    def on_frame(self, process: ComputingProcess, message: dict[str, Any], payload: bytes) -> None:
+    def on_frame(self, process: Computing, message: dict[str, Any], payload: bytes) -> None:
         """Handle a frame of a computing process; `pump` follows after all that came together."""
         process.unanswered_seconds = 0.0
         for key, value in message.get("work", {}).items():
@@ -395,7 +397,7 @@ class ModelQueue:
                 self.speed.add(self._work_done / max(len(self.processes), 1), seconds)
             self._busy_since, self._work_done = now, 0
 
-    def fail(self, process: ComputingProcess | None, error: RequestError) -> None:
+    def fail(self, process: Computing | None, error: RequestError) -> None:
         """Fail the texts that a lost process computed, or with None all that wait."""
         for item in [each for each in self._in_flight.values() if process in (None, each.process)]:
             del self._in_flight[item.number]
@@ -409,7 +411,7 @@ class ModelQueue:
             self._waiting.clear()
             self._waiting_work, self._stale = 0, 0
 
-    def busy(self, process: ComputingProcess) -> bool:
+    def busy(self, process: Computing) -> bool:
         """Whether a process still computes accepted texts."""
         return process in self._loads
 

@@ -8,7 +8,7 @@ import re
 import resource
 import signal
 import socket
-import tempfile
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -23,8 +23,9 @@ from starlette.responses import Response
 from jumok.errors import InputError, JumokError
 from jumok.serving.app import HASH_HEADER, create_app
 from jumok.serving.computing import ModelSource
+from jumok.serving.engine import EngineOptions
 from jumok.serving.limits import Limits
-from jumok.serving.logs import Log, LogFormat, LogLevel
+from jumok.serving.logs import Log, LogFormat, LogLevel, LogStream
 from jumok.serving.metrics import Metrics
 from jumok.serving.openapi import ApiRoute, openapi
 from jumok.serving.page import page_routes
@@ -55,7 +56,7 @@ class ServeOptions:
     folders: Sequence[str]
     host: str = "127.0.0.1"
     port: int = 8000
-    workers: int = 1
+    workers: int = 0  # processes of each model; 0: a thread of the server, if it needs no PyTorch
     precision: str | Sequence[str] | None = None  # NAME:VALUE is for one of the models
     decoding: tuple[str, ...] = ()  # likewise
     token: str | None = None
@@ -93,9 +94,11 @@ def serve(options: ServeOptions) -> None:
     names = unique_names(options.folders)
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(open_listener(options.host, options.port, BACKLOG))
-        turns = stack.enter_context(tempfile.TemporaryFile())
         _raise_file_limit()
-        asyncio.run(_run(options, names, listener, turns.fileno()))
+        log = Log(options.log, options.log_level, sys.stderr)
+        if options.log == "json":  # also what threads write
+            stack.enter_context(contextlib.redirect_stderr(LogStream("computing", sys.stderr)))
+        asyncio.run(_run(options, names, listener, log))
 
 
 def _check_origin(origin: str) -> None:
@@ -108,29 +111,25 @@ def _check_origin(origin: str) -> None:
         )
 
 
-def model_sources(
-    options: ServeOptions, names: Sequence[str], turn_fd: int
-) -> list[list[ModelSource]]:
-    """What the processes of each model load, and their share of the cores.
-
-    The threads are divided among the workers; the models of one worker compute in turns, and so do
-    the running and the new version of a model in a reload.
-    """
-    threads = max(compute_threads() // options.workers, 1)
+def model_sources(options: ServeOptions, names: Sequence[str]) -> list[list[ModelSource]]:
+    """What is loaded for each model: once, or by each of its workers, which divide the threads."""
+    n = max(options.workers, 1)
     return [
         [
             ModelSource(
                 name=name,
                 folder=str(folder),
-                precision=precision_of(name, names, options.precision),
-                decoding=decoding_of(name, names, options.decoding),
-                traces=options.traces,
-                threads=threads,
-                turn_fd=turn_fd,
-                turn_group=worker,
+                options=EngineOptions(
+                    precision_of(name, names, options.precision),
+                    decoding_of(name, names, options.decoding),
+                    traces=options.traces,
+                ),
+                threads=max(compute_threads() // n, 1),
+                isolated=options.workers > 0,
+                log=options.log,
             )
-            for worker in range(options.workers)
         ]
+        * n
         for name, folder in zip(names, options.folders, strict=True)
     ]
 
@@ -191,12 +190,11 @@ class _Server(uvicorn.Server):
 
 
 async def _run(
-    options: ServeOptions, names: Sequence[str], listener: socket.socket, turn_fd: int
+    options: ServeOptions, names: Sequence[str], listener: socket.socket, log: Log
 ) -> None:
-    log = Log(options.log, options.log_level)
     log.capture("uvicorn.error", "uvicorn.access", "asyncio")
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # warnings are made by clients
-    sources = model_sources(options, names, turn_fd)
+    sources = model_sources(options, names)
     models = {
         name: ServedModel(each, options.limits, log)
         for name, each in zip(names, sources, strict=True)

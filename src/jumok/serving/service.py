@@ -1,18 +1,25 @@
-"""The served models: their computing processes, restarts, reloads, and answers to texts."""
+"""The served models: what computes for them, restarts, reloads, and answers to texts."""
 
 import asyncio
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from jumok.config_io import from_dict
+from jumok.decoding.config import DecodingConfig
 from jumok.errors import InputError, JumokError, Message
-from jumok.serving.computing import ComputingProcess, ModelSource
+from jumok.extras import is_installed
+from jumok.native.decoder_session import unsupported_setting
+from jumok.serving.computing import Computing, ComputingProcess, ModelSource
+from jumok.serving.computing_thread import ComputingThread
+from jumok.serving.engine import decoding_overrides
 from jumok.serving.limits import Limits
 from jumok.serving.logs import Log
-from jumok.serving.scheduler import Answer, GenerationCost, Item, ModelQueue
+from jumok.serving.scheduler import Answer, GenerationCost, Item, ModelQueue, Speed
 from jumok.web.errors import RequestError
 from jumok.web.requests import ClientGone
 
@@ -36,7 +43,11 @@ SERVED: ContextVar[Served] = ContextVar("served")  # of the request that the tas
 
 
 class ServedModel:
-    """A model by its name: one or several computing processes and their queue."""
+    """A model by its name: a thread of the server or computing processes, and their queue.
+
+    What the engine of a thread does not compute, such as samples, is computed by PyTorch: by a
+    process that is started for the first such text, with a queue of its own.
+    """
 
     def __init__(self, sources: Sequence[ModelSource], limits: Limits, log: Log) -> None:
         self.sources, self.limits, self._log = sources, limits, log
@@ -48,39 +59,56 @@ class ServedModel:
         self._tasks: set[asyncio.Task[None]] = set()
         self._reloading = asyncio.Lock()
         self._generation = 0  # of reloads: a restart that began before the newest one is dropped
-        self._draining: set[ComputingProcess] = set()  # replaced, with texts that they compute
+        self._draining: set[Computing] = set()  # replaced, with texts that they compute
+        self._torch: ServedModel | None = None  # computes what the engine does not
         self._ending = self._closed = False
 
     @property
     def ready(self) -> bool:
-        """Whether a computing process is loaded and warm."""
+        """Whether the model is loaded and warm."""
         return bool(self.queue.processes)
+
+    @property
+    def queues(self) -> list[ModelQueue]:
+        """Its queue, and that of PyTorch."""
+        return [self.queue, *(self._torch.queues if self._torch is not None else ())]
+
+    @property
+    def idle(self) -> bool:
+        """Whether no text waits or is computed."""
+        return all(queue.idle for queue in self.queues)
 
     @property
     def hash(self) -> str:
         """The hash of the newest weights."""
         return str(self.info.get("hash", ""))
 
-    async def start(self) -> None:
-        """Start all processes. Raises JumokError if the model cannot be loaded."""
+    async def start(self, version: str = "") -> None:
+        """Load the model. Raises JumokError if it cannot be loaded, or has not this version."""
         processes = await _start_all(self.sources, [])
+        if version not in ("", processes[0].info["hash"]):
+            await _close_all(processes)
+            raise _other_version()
         self._log("ready", model=self.name, hash=processes[0].info["hash"])
         info = processes[0].info
         self.info = info
-        speed = 1 / max(info["seconds_per_byte"], 1e-9)
-        self.queue = ModelQueue(self.limits, info["generates"], speed)
+        self.queue.generates = info["generates"]
+        self.queue.speed = Speed(1 / max(info["seconds_per_byte"], 1e-9))
         self.queue.cost = generation_cost(info)
         for source, process in zip(self.sources, processes, strict=True):
             self._adopt(source, process)
         self._spawn(self._watch_stalls())
+        self.queue.pump()
 
     def refuse(self) -> None:
         """Accept no more texts: the server ends."""
         self._ending = True
 
     async def close(self) -> None:
-        """End all processes at once, also those that compute."""
+        """End all at once, also what computes."""
         self._closed = True
+        if self._torch is not None:
+            await self._torch.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -122,6 +150,10 @@ class ServedModel:
             for source, process in zip(self.sources, processes, strict=True):
                 self._adopt(source, process)
             self.queue.pump()
+            if self._torch is not None:  # it computes with the former version
+                self.queue.cancelled += self._torch.queue.cancelled
+                self._spawn(self._torch.drain())
+                self._torch = None
             for process in before:
                 self._draining.add(process)
                 self._spawn(self._drain(process))
@@ -140,7 +172,7 @@ class ServedModel:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _adopt(self, source: ModelSource, process: ComputingProcess) -> None:
+    def _adopt(self, source: ModelSource, process: Computing) -> None:
         queue = self.queue
         self.queue.processes.append(process)
         process.listen(
@@ -148,14 +180,20 @@ class ServedModel:
         )
         self._spawn(self._watch(source, process, self._generation))
 
-    async def _drain(self, process: ComputingProcess) -> None:
-        """Let a replaced process finish its texts, then end it."""
+    async def drain(self) -> None:
+        """Let all texts finish, then end."""
+        while not self.idle:
+            await asyncio.sleep(DRAIN_POLL_SECONDS)
+        await self.close()
+
+    async def _drain(self, process: Computing) -> None:
+        """Let what is replaced finish its texts, then end it."""
         while self.queue.busy(process) and not process.lost.is_set():
             await asyncio.sleep(DRAIN_POLL_SECONDS)
         await process.close()
         self._draining.discard(process)
 
-    async def _watch(self, source: ModelSource, process: ComputingProcess, generation: int) -> None:
+    async def _watch(self, source: ModelSource, process: Computing, generation: int) -> None:
         """Restart a process that is lost, after a pause that doubles with each failure.
 
         Only with the version that runs: a folder that has changed needs a reload.
@@ -167,7 +205,7 @@ class ServedModel:
         current = process in self.queue.processes
         if current:
             self.queue.processes.remove(process)
-            self.reason = "the computing process ended and is started again"
+            self.reason = "what computes the model ended and is started again"
         self.queue.fail(process, self.unavailable())
         self._log("lost", model=self.name, pid=process.pid)
         await process.close()
@@ -177,17 +215,13 @@ class ServedModel:
             if time.monotonic() - adopted < STABLE_SECONDS:
                 await asyncio.sleep(pause)
             try:
-                replacement = await ComputingProcess.start(source, [])
+                replacement = await _start(source, [])
                 if generation != self._generation:  # a reload has replaced this process
                     await replacement.close()
                     return
                 if replacement.info["hash"] != self.hash:
                     await replacement.close()
-                    raise InputError(
-                        "server.folder_of_other_version",
-                        "the folder must be that of the running version, got another one; reload "
-                        "the model",
-                    )
+                    raise _other_version()
             except JumokError as error:
                 self.reason = "the model cannot be loaded again; see the log"
                 self._log("failed", model=self.name, message=str(error)[:400])
@@ -256,7 +290,43 @@ class ServedModel:
         if not self.ready:
             raise self.unavailable()
         deadline = time.monotonic() + seconds
-        return self.queue.submit(message, texts, deadline, on_text, accepted=accepted)
+        reason = unsupported(self.info, message)
+        queue = self.queue if reason is None else self._queue_of_torch(reason)
+        return queue.submit(message, texts, deadline, on_text, accepted=accepted)
+
+    def cancel(self, items: Sequence[Item]) -> None:
+        """Drop texts of one request, whose client left."""
+        if items:
+            items[0].queue.cancel(items)
+
+    def _queue_of_torch(self, reason: Message) -> ModelQueue:
+        """The queue of PyTorch, which is started if it does not run.
+
+        Raises RequestError 400 with the reason where PyTorch is not installed.
+        """
+        if not is_installed("torch"):
+            raise RequestError(400, "invalid_request_error", reason)
+        if self._torch is None:
+            options = replace(self.sources[0].options, torch=True)
+            source = replace(self.sources[0], options=options, isolated=True)
+            self._torch = ServedModel([source], self.limits, self._log)
+            queue = self._torch.queue
+            queue.generates, queue.cost, queue.work = True, self.queue.cost, self.queue.work
+            queue.speed.value = self.queue.speed.value  # until its own is measured
+            self._spawn(self._start_torch(self._torch))
+        return self._torch.queue
+
+    async def _start_torch(self, model: "ServedModel") -> None:
+        """Load a model for PyTorch, or fail the texts that wait for it."""
+        try:
+            await model.start(version=self.hash)
+        except JumokError as error:
+            self._log("failed", model=self.name, message=str(error)[:400])
+            model.reason = "PyTorch cannot load the model; see the log"
+            model.queue.fail(None, model.unavailable())
+            if self._torch is model:
+                self._torch = None
+            await model.close()
 
     async def version(self, item: Item) -> str:
         """The hash of the version that computes a text, as soon as its process is chosen.
@@ -276,15 +346,60 @@ def generation_cost(info: Mapping[str, Any]) -> GenerationCost | None:
     return GenerationCost(found["beam"], max(found["tokens"], 1.0)) if found else None
 
 
-async def _close_all(processes: Sequence[ComputingProcess]) -> None:
+def unsupported(info: Mapping[str, Any], message: Mapping[str, Any]) -> Message | None:
+    """Why the engine of a model does not compute a request; None if it does, or there is none.
+
+    >>> from jumok.config_io import to_dict
+    >>> info = {"decoding": to_dict(DecodingConfig()), "translates": True}
+    >>> unsupported(info, {"kind": "predict", "decoding": '{"beam": 4}'})
+    >>> print(unsupported(info, {"kind": "predict", "decoding": '{"sample": true}'}))
+    decoding.sample needs PyTorch, which the server has not installed; leave it out
+    """
+    if "decoding" not in info or message["kind"] == "embed":
+        return None
+    if message["kind"] == "complete":  # of other models it is an error
+        return None if info["translates"] else _needs_torch("token ids, logprobs or max_tokens = 0")
+    if not message.get("decoding"):
+        return None
+    changes = decoding_overrides(json.loads(message["decoding"]))
+    try:
+        config = from_dict(DecodingConfig, info["decoding"], "decoding").overridden(changes)
+    except InputError:  # the engine raises it
+        return None
+    name = unsupported_setting(config)
+    return None if name is None else _needs_torch(f"decoding.{name}")
+
+
+def _needs_torch(what: str) -> Message:
+    return Message(
+        "server.needs_torch",
+        "{what} needs PyTorch, which the server has not installed; leave it out",
+        what=what,
+    )
+
+
+def _other_version() -> InputError:
+    return InputError(
+        "server.folder_of_other_version",
+        "the folder must be that of the running version, got another one; reload the model",
+    )
+
+
+async def _close_all(processes: Sequence[Computing]) -> None:
     await asyncio.gather(*(process.close() for process in processes))
 
 
-async def _start_all(sources: Sequence[ModelSource], answers: list[str]) -> list[ComputingProcess]:
-    """One process for each source; if one fails, or has another version, the others are ended."""
-    starts = (ComputingProcess.start(source, answers) for source in sources)
+async def _start(source: ModelSource, answers: list[str]) -> Computing:
+    """A thread for what the engine computes, if it need not be isolated; else a process."""
+    thread = None if source.isolated else await ComputingThread.start(source, answers)
+    return thread or await ComputingProcess.start(source, answers)
+
+
+async def _start_all(sources: Sequence[ModelSource], answers: list[str]) -> list[Computing]:
+    """What computes each source; if one fails, or has another version, the others are ended."""
+    starts = (_start(source, answers) for source in sources)
     found = await asyncio.gather(*starts, return_exceptions=True)
-    started = [each for each in found if isinstance(each, ComputingProcess)]
+    started = [each for each in found if not isinstance(each, BaseException)]
     for each in found:
         if isinstance(each, BaseException):
             await _close_all(started)
@@ -314,7 +429,7 @@ class Service:
     @property
     def idle(self) -> bool:
         """Whether no text waits or is computed."""
-        return all(model.queue.idle for model in self.models.values())
+        return all(model.idle for model in self.models.values())
 
     def model(self, name: object = None) -> ServedModel:
         """A model by its name. Raises RequestError 404."""
@@ -389,10 +504,10 @@ async def gather_answers(model: ServedModel, items: Sequence[Item]) -> list[Answ
     try:
         return [await item.done for item in items]
     except RequestError as error:
-        model.queue.cancel(items, error)
+        items[0].queue.cancel(items, error)
         raise
     finally:
-        model.queue.cancel(items)
+        model.cancel(items)
         for item in items:  # marks errors as read
             if item.done.done() and not item.done.cancelled():
                 item.done.exception()

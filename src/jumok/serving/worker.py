@@ -1,15 +1,13 @@
-"""The computing process of a model: it loads, warms up, and answers frames until their end.
+"""What computes the answers of a model, in a thread of the server or in a process of its own.
 
     python -m jumok.serving.worker FD
 
-FD is one end of a socket pair. One byte comes first, with the file whose locks are the turns to
-compute, if there is one. The first frame is `load`; the answer is `ready` or `failed`. Then
+FD is one end of a socket pair. The first frame is `load`; the answer is `ready` or `failed`. Then
 any number of `run`, `cancel` and `ping`; each `run` is answered by one `done` or `error`, after
-`text` frames when it streams. The end of the connection ends the process.
+`text` frames when it streams. The end of the connection ends the process. A thread of the server
+has the same messages in a queue.
 """
 
-import errno
-import fcntl
 import gc
 import json
 import os
@@ -18,110 +16,31 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Protocol
 
 from jumok.errors import InputError, JumokError, Message
 from jumok.serving.engine import Engine, EngineOptions, agreement, open_engine
-from jumok.serving.frames import BATCH_WORK, TEXT_WORK, TURN_BYTE, WORK, FrameSocket
+from jumok.serving.frames import BATCH_WORK, TEXT_WORK, WORK, FrameSocket
 from jumok.serving.logs import location
 from jumok.tasks.pipeline.outputs import GeneratedText, Output, to_json
 
 WARM_ROUNDS = 3
-HEARTBEAT_SECONDS = 1.0  # between two frames of a process that waits for its turn, or loads
-TURN_SECONDS = 10.0  # after which a process that has the turn is considered as stopped
+HEARTBEAT_SECONDS = 1.0  # between two frames of a process that loads
 
 
-class ComputeTurn:
-    """Only one of several processes computes at a time, each with all cores.
+class Channel(Protocol):
+    """The messages between the server and what computes."""
 
-    Two record locks of a file: the second one makes the order fair. The system releases the locks
-    of a process that dies. A process that waits calls `on_wait` each second: it is not hung. After
-    `seconds` it computes without the turn, and no longer waits for it until it is free again: the
-    process that has it may be stopped.
-    """
+    def receive(self, *, wait: bool) -> list[tuple[dict[str, Any], bytes]]:
+        """The messages that have arrived; with `wait` at least one. Raises EOFError at the end."""
 
-    def __init__(
-        self,
-        fd: int | None,
-        group: int,
-        on_wait: Callable[[], None] = lambda: None,
-        seconds: float = TURN_SECONDS,
-    ) -> None:
-        self._fd, self._group, self._on_wait, self._seconds = fd, group, on_wait, seconds
-        self._patient, self._waits, self._until = True, False, 0.0
-        self._held = False
-        if fd is not None:
-            signal.signal(signal.SIGALRM, lambda *_: self._on_alarm())
+    def send(self, message: Mapping[str, Any], payload: bytes = b"", /) -> None:
+        """Collect a message for the next `flush`."""
 
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
-        """Wait for the turn and hold it."""
-        self._take()
-        try:
-            yield
-        finally:
-            self._give()
-
-    @contextmanager
-    def released(self) -> Iterator[None]:
-        """Let others compute meanwhile, if this process has the turn."""
-        held = self._held
-        if held:
-            self._give()
-        try:
-            yield
-        finally:
-            if held:
-                self._take()
-
-    def _give(self) -> None:
-        self._held = False
-        if self._fd is not None:
-            fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, 2 * self._group)
-
-    def _take(self) -> None:
-        self._held = True
-        if self._fd is None:
-            return
-        turn, queue = 2 * self._group, 2 * self._group + 1
-        self._until = time.monotonic() + (self._seconds if self._patient else 0.0)
-        try:
-            self._lock(self._fd, queue)
-            self._lock(self._fd, turn)
-            self._patient = True
-        except TimeoutError:
-            self._patient = False
-        finally:
-            self._waits = False
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, queue)
-
-    def _lock(self, fd: int, byte: int) -> None:
-        """Lock a byte of a file, with an alarm each second while another process has it."""
-        try:
-            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
-            return
-        except OSError as error:
-            if error.errno not in (errno.EACCES, errno.EAGAIN):
-                raise
-        if not self._patient:
-            raise TimeoutError
-        self._waits = True
-        signal.setitimer(signal.ITIMER_REAL, HEARTBEAT_SECONDS, HEARTBEAT_SECONDS)
-        try:
-            fcntl.lockf(fd, fcntl.LOCK_EX, 1, byte)  # goes on after an alarm
-        finally:
-            self._waits = False
-
-    def _on_alarm(self) -> None:
-        self._on_wait()
-        if self._waits and time.monotonic() > self._until:
-            raise TimeoutError
-
-
-NO_TURNS = ComputeTurn(None, 0)
+    def flush(self) -> None:
+        """Send the collected messages."""
 
 
 class Work:
@@ -162,37 +81,42 @@ class Work:
 
 
 class Worker:
-    """Answers the frames of the front process."""
+    """Answers the messages of the server."""
 
-    def __init__(self, frames: FrameSocket, engine: Engine) -> None:
-        self._frames, self._jobs, self._engine = frames, engine.jobs, engine
+    def __init__(self, channel: Channel, engine: Engine) -> None:
+        self._channel, self._jobs, self._engine = channel, engine.jobs, engine
         self._texts: dict[int, tuple[dict[str, Any], str]] = {}  # wait for the next batch
         self._work = Work()  # since the last frame that reported it
 
-    def run(self, turn: ComputeTurn) -> None:
-        """Answer frames until the connection ends."""
-        while True:
-            for message, payload in self._frames.receive(wait=not self._texts and not self._jobs):
-                if message["op"] == "run":
-                    if message["kind"] in self._engine.batched:
-                        self._texts[message["id"]] = message, payload.decode()
-                        continue
-                    self._frames.flush()  # the answers before this one
-                    with turn(), self._work.timed():
-                        self._start(message, payload.decode())
-                elif message["op"] == "cancel":
-                    if self._texts.pop(message["id"], None) is None:
-                        self._jobs.cancel(message["id"])
-                elif message["op"] == "ping":
-                    self._frames.send({"op": "pong"})
-            self._frames.flush()
-            if self._texts:
-                with turn(), self._work.timed():
-                    self._answer_batch(self._next_batch())
-            if self._jobs:
-                with turn(), self._work.timed():
-                    self._jobs.step()
-            self._frames.flush()
+    def run(self) -> None:
+        """Answer messages until their end, which raises EOFError."""
+        with self._engine.counting_tokens():
+            while True:
+                self._read()
+                self._channel.flush()
+                if self._texts:
+                    with self._work.timed():
+                        self._answer_batch(self._next_batch())
+                if self._jobs:
+                    with self._work.timed():
+                        self._jobs.step()
+                self._channel.flush()
+
+    def _read(self) -> None:
+        """Read what has arrived, and start texts that are not computed in batches."""
+        for message, payload in self._channel.receive(wait=not self._texts and not self._jobs):
+            if message["op"] == "run":
+                if message["kind"] in self._engine.batched:
+                    self._texts[message["id"]] = message, payload.decode()
+                    continue
+                self._channel.flush()  # the answers before this one
+                with self._work.timed():
+                    self._start(message, payload.decode())
+            elif message["op"] == "cancel":
+                if self._texts.pop(message["id"], None) is None:
+                    self._jobs.cancel(message["id"])
+            elif message["op"] == "ping":
+                self._channel.send({"op": "pong"})
 
     def _next_batch(self) -> list[tuple[dict[str, Any], str]]:
         """The texts of one kind that came first: at least one, and not more work than a batch."""
@@ -227,14 +151,14 @@ class Worker:
                 for each in batch:
                     self._answer_batch([each])
                 return
-            self._frames.send(
+            self._channel.send(
                 {"op": "error", "id": batch[0][0]["id"], **describe_error(error, given(*batch[0]))}
             )
 
     def _done(self, message: dict[str, Any], header: dict[str, Any], payload: bytes) -> None:
         """Send an answer, with the work since the last one."""
         work = self._work.take()
-        self._frames.send({"op": "done", "id": message["id"], **header, "work": work}, payload)
+        self._channel.send({"op": "done", "id": message["id"], **header, "work": work}, payload)
 
     def _start(self, message: dict[str, Any], text: str) -> None:
         number = message["id"]
@@ -245,7 +169,7 @@ class Worker:
                 self._done(message, header, payload)
             except Exception as error:
                 described = describe_error(error, given(message, text))
-                self._frames.send({"op": "error", "id": number, **described})
+                self._channel.send({"op": "error", "id": number, **described})
 
         self._jobs.start(number, job)
 
@@ -261,7 +185,7 @@ class Worker:
 
         def emit(part: str) -> None:
             if kind == "stream" or message.get("stream"):
-                self._frames.send({"op": "text", "id": message["id"]}, part.encode())
+                self._channel.send({"op": "text", "id": message["id"]}, part.encode())
 
         if kind == "complete":
             return engine.complete(message, text, emit)
@@ -328,48 +252,59 @@ def describe_error(error: Exception, texts: Sequence[str]) -> dict[str, Any]:
     return {"status": 500, "message": message.to_json()}
 
 
-def warm_up(engine: Engine, turn: ComputeTurn = NO_TURNS) -> tuple[list[str], float]:
+def warm_up(engine: Engine) -> tuple[list[str], float]:
     """The answers for the model's examples, and the seconds that a byte of text takes.
 
-    Other processes compute between the examples. The fastest of several rounds counts: another
-    program may have had the processor meanwhile.
+    The fastest of several rounds counts: another program may have had the processor meanwhile.
     """
     texts = engine.examples()
-    answers = engine.example_answers(turn)
-    if "predict" in engine.batched:
-        with turn():
-            together = engine.predict_batch(texts)
-        if together != answers:
-            engine.batched.discard("predict")
-    if "embed" in engine.batched:
-        with turn():
-            if engine.embed_batch(texts) != list(map(engine.embed, texts)):
-                engine.batched.discard("embed")
+    answers = engine.example_answers()
+    if "predict" in engine.batched and engine.predict_batch(texts) != answers:
+        engine.batched.discard("predict")
+    if "embed" in engine.batched and engine.embed_batch(texts) != list(map(engine.embed, texts)):
+        engine.batched.discard("embed")
     rounds = []
     for _ in range(WARM_ROUNDS):
-        seconds = 0.0
-        for text in texts:
-            with turn():
-                started = time.perf_counter()
-                engine.example_answer(text)
-                seconds += time.perf_counter() - started
-        rounds.append(seconds)
+        started = time.perf_counter()
+        engine.example_answers()
+        rounds.append(time.perf_counter() - started)
     return answers, min(rounds) / sum(len(text.encode()) + TEXT_WORK for text in texts)
+
+
+def prepare(engine: Engine, threads: int, before: Sequence[str]) -> dict[str, Any]:
+    """Warm up an engine; what the server has to know about it.
+
+    `before` are the answers of the version that it replaces, if there is one. Raises InputError for
+    a model whose answers are not finite.
+    """
+    engine.set_threads(threads)
+    answers, seconds = warm_up(engine)
+    if not all(map(_is_finite, answers)):
+        raise InputError(
+            "server.answers_not_finite",
+            "the model's answers must be finite, got NaN; check its weights",
+        )
+    comparable = before and len(before) == len(answers)
+    return {
+        **engine.info,
+        "examples": answers,
+        "agreement": agreement(before, answers) if comparable else None,
+        "seconds_per_byte": seconds,
+        "generation": engine.generation(answers),
+    }
 
 
 def main(fd: int) -> None:
     """Load the model that the first frame names, then answer frames."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the front process ends this one
-    connection = socket.socket(fileno=fd)
-    frames = FrameSocket(connection)
+    frames = FrameSocket(socket.socket(fileno=fd))
 
     def send_heartbeat() -> None:
         frames.send({"op": "pong"})
         frames.flush()
 
     try:
-        turn_fd = _receive_turn(connection)
         ((message, _),) = frames.receive(wait=True)
         loaded = threading.Event()
         signs = threading.Thread(target=_send_signs, args=(send_heartbeat, loaded), daemon=True)
@@ -379,28 +314,11 @@ def main(fd: int) -> None:
             loaded.set()
             signs.join()
 
-        options = EngineOptions(
-            message["precision"], tuple(message["decoding"]), traces=message["traces"]
-        )
+        settings = message["options"]
         try:
+            options = EngineOptions(**settings | {"decoding": tuple(settings["decoding"])})
             engine = open_engine(message["folder"], options)
-            turn = ComputeTurn(turn_fd, message["turn_group"])
-            engine.set_threads(message["threads"], turn)
-            answers, seconds = warm_up(engine, turn)
-            if not all(_is_finite(answer) for answer in answers):
-                raise InputError(
-                    "server.answers_not_finite",
-                    "the model's answers must be finite, got NaN; check its weights",
-                )
-            before = message["answers"]
-            comparable = len(before) == len(answers)
-            info = {
-                **engine.info,
-                "examples": answers,
-                "agreement": agreement(before, answers) if comparable and before else None,
-                "seconds_per_byte": seconds,
-                "generation": engine.generation(answers),
-            }
+            info = prepare(engine, message["threads"], message["answers"])
         except Exception as error:
             known = isinstance(error, JumokError)
             text = str(error) if known else f"{type(error).__name__}: {error}"
@@ -413,9 +331,7 @@ def main(fd: int) -> None:
         end_signs()
         frames.send({"op": "ready", "pid": os.getpid(), **info})
         frames.flush()
-        turn = ComputeTurn(turn_fd, message["turn_group"], send_heartbeat)
-        engine.tokenize_in(turn.released)
-        Worker(frames, engine).run(turn)
+        Worker(frames, engine).run()
     except (EOFError, ConnectionError):
         return
 
@@ -425,14 +341,6 @@ def _send_signs(send: Callable[[], None], loaded: threading.Event) -> None:
     with suppress(OSError):  # the front process has ended
         while not loaded.wait(HEARTBEAT_SECONDS):
             send()
-
-
-def _receive_turn(connection: socket.socket) -> int | None:
-    """The file of turns, which comes with the first byte. Raises EOFError at the end."""
-    data, fds, *_ = socket.recv_fds(connection, len(TURN_BYTE), 1)
-    if not data:
-        raise EOFError
-    return fds[0] if fds else None
 
 
 def _is_finite(line: str) -> bool:

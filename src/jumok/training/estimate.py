@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from jumok.device import resolve_dtype, tune_allocator
+from jumok.allocator import tune_allocator
+from jumok.device import resolve_dtype
 from jumok.models.weights import named_weights
 from jumok.nn.layer import TransformerLayer
 from jumok.training.activation_checkpointing import activation_checkpointing

@@ -24,8 +24,9 @@ from typing import Any, Generic
 import torch
 from torch import Tensor, nn
 
+from jumok.allocator import release_memory, tune_allocator
 from jumok.data.resumable_loader import LoaderState, ResumableLoader
-from jumok.device import release_memory, resolve_dtype, set_deterministic, tune_allocator
+from jumok.device import resolve_dtype, set_deterministic
 from jumok.errors import InputError, Message, StorageError
 from jumok.language import translate
 from jumok.processes import (

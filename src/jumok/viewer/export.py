@@ -17,7 +17,9 @@ SUFFIXES = (".html", *(f".{name}" for name in FORMATS), ".csv", ".safetensors")
 BYTE_ORDER_MARK = "\ufeff"  # marks UTF-8 for spreadsheets
 
 
-def export(trace: Trace, path: Path, state: str = "", full: bool = False) -> Path:
+def export(
+    trace: Trace, path: Path, state: str = "", full: bool = False, live: bool = False
+) -> Path:
     """Write the file that the suffix of `path` names and return the path.
 
     .html is the page (see `render_page`), .svg, .png and .pdf a figure of what `state` shows, .csv
@@ -26,7 +28,7 @@ def export(trace: Trace, path: Path, state: str = "", full: bool = False) -> Pat
     suffix = path.suffix.lower()
     shown = ViewState.parse(state)
     if suffix == ".html":
-        content = render_page(trace, state, full)
+        content = render_page(trace, state, full, live)
     elif suffix == ".csv":
         content = attention_csv(trace, shown).encode("utf-8", "replace")
     elif suffix == ".safetensors":

@@ -22,8 +22,11 @@ class Display:
     Viewers that strip frames, such as GitHub, show the image.
     """
 
-    def __init__(self, trace: Trace, state: str = "", full: bool = False) -> None:
-        self._trace, self._state, self._full = trace, normalize_state(state), full
+    def __init__(
+        self, trace: Trace, state: str = "", full: bool = False, live: bool = False
+    ) -> None:
+        self._trace, self._state = trace, normalize_state(state)
+        self._full, self._live = full, live
         self._shown = ViewState.parse(self._state)
 
     def __repr__(self) -> str:
@@ -49,16 +52,16 @@ class Display:
         return write_figure(self._trace, replace(shown, width=6.9))
 
     def _frame(self) -> str:
-        page = render_page(self._trace, self._state, self._full).decode()
+        page = render_page(self._trace, self._state, self._full, self._live).decode()
         return (
             f'<iframe sandbox="allow-scripts allow-downloads" width="100%" height="{HEIGHT}" '
             f'style="border: 0" title="jumok" srcdoc="{escape(page, quote=True)}"></iframe>'
         )
 
 
-def show(trace: Trace, state: str = "", full: bool = False) -> Display | None:
+def show(trace: Trace, state: str = "", full: bool = False, live: bool = False) -> Display | None:
     """Display a trace at once in a notebook cell, else return a hint; see `render_page`."""
-    shown = Display(trace, state, full)
+    shown = Display(trace, state, full, live)
     ipython = sys.modules.get("IPython")  # imported by the kernel of a notebook
     if ipython is None or ipython.get_ipython() is None:
         return shown

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from math import inf
 from pathlib import Path
@@ -16,6 +16,7 @@ from jumok.interpret.schema import TraceInfo
 from jumok.interpret.trace import Trace
 from jumok.viewer.compact import compact_trace
 from jumok.viewer.font_subset import subset
+from jumok.viewer.live_page import PageModel, page_model
 from jumok.viewer.static_files import VIEW_SCRIPTS, static_file
 from jumok.viewer.templating import render_template
 from jumok.viewer.view_state import ViewState, first_view, normalize_state
@@ -32,25 +33,31 @@ MAX_FULL_PAGES = (798_000, 9_998_000)
 CORE_SCRIPTS = ("app.js",)
 CORE_VIEWS = ("lines", "matrix")  # the views in app.js
 ALL_SCRIPTS = ("app.js", *VIEW_SCRIPTS)
+LIVE_SCRIPT = "live.js"
 
 GZIP_LEVEL = 9
 
 
-def render_page(trace: Trace, state: str = "", full: bool = False) -> bytes:
+def render_page(trace: Trace, state: str = "", full: bool = False, live: bool = False) -> bytes:
     """One HTML file that works from disk or in a sandboxed frame, without network requests.
 
     Of a large trace, a compact copy is embedded (see `compact_trace`): exact for the layers that
     `state` shows, or for as many of them as the largest page holds. With `full`, the whole trace is
     embedded. Without a view in `state`, a page with all scripts opens on the view of the task.
-    Equal traces give equal bytes. Raises InputError for an invalid state.
+    Equal traces give equal bytes. A `live` page has the whole trace and the weights of its model,
+    and runs the model itself. Raises InputError for an invalid state, for a trace without its
+    model, as one from a file, and for a model that the page does not compute.
     """
     state = normalize_state(state)
+    full = full or live
     few = _weights(trace.info) <= MAX_WHOLE_WEIGHTS
     if (full or few) and "v" not in dict(parse_qsl(state)):
         state = "&".join(filter(None, (first_view(trace.info), state)))
     shown = ViewState.parse(state)
     layers = shown.layers(trace.info)
-    full_page = _Page(trace.info, state, ALL_SCRIPTS)
+    model = page_model(trace) if live else None
+    scripts = ALL_SCRIPTS if model is None else (*ALL_SCRIPTS, LIVE_SCRIPT)
+    full_page = _Page(trace.info, state, scripts, model)
     if full or few:
         whole = full_page.render(_gzip_base64(trace.to_bytes()))
         limit = MAX_WHOLE_CALCULATION if shown.view == "calculation" else MAX_FULL_PAGES[0]
@@ -78,6 +85,7 @@ class _Page:
     info: TraceInfo
     state: str
     scripts: tuple[str, ...]
+    model: PageModel | None = None  # that the page runs
 
     @cached_property
     def script(self) -> str:
@@ -103,12 +111,22 @@ class _Page:
             "packed-script": self.script.encode(),
             "packed-font": subset(texts + self.script),
         }
+        if self.model is not None:  # a user may type any syllable
+            contents["packed-font"] = static_file("JumokHangul.woff2").content
+            contents["packed-model"] = self.model.packed
+            contents["packed-kernel"] = static_file("kernel.wasm").content
         return {name: _gzip_base64(content) for name, content in contents.items()}
 
     @property
     def policy(self) -> str:
         """The content security policy: only what the page contains may run or load."""
-        return content_policy(self.loader, self.script, self.style)
+        live = self.model is not None
+        return content_policy(self.loader, self.script, self.style, webassembly=live)
+
+    @property
+    def live(self) -> dict[str, object]:
+        """The description of the model that the page runs."""
+        return {} if self.model is None else {"model": asdict(self.model.card)}
 
     def render(self, trace: str) -> bytes:
         """The page with a trace (gzip, then base64)."""
@@ -116,7 +134,7 @@ class _Page:
             "standalone.html",
             policy=self.policy,
             title=self.info.title,
-            boot={"mode": "embedded", "state": self.state},
+            boot={"mode": "embedded", "state": self.state, **self.live},
             assets={"trace": trace, **self.assets},
             loader=self.loader,
         )

@@ -25,6 +25,7 @@ class ModelCard:
     examples: tuple[str, ...] = ()  # inputs to try
     decode: Mapping[str, object] | None = None  # the decoding settings that a request may override
     checkpoints: tuple[str, ...] = ()  # of the run, oldest first; a request may name one
+    in_page: bool = False  # computed by a saved page itself, which has no samples and effects
 
 
 @dataclass(frozen=True)

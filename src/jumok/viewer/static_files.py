@@ -19,6 +19,7 @@ VIEW_SCRIPTS = (
 MEDIA_TYPES = {
     "app.js": SCRIPT,
     **dict.fromkeys(VIEW_SCRIPTS, SCRIPT),
+    "live.js": SCRIPT,  # of a saved page that runs its model
     "app.css": "text/css; charset=utf-8",
     "JumokHangul.woff2": "font/woff2",
     "model.js": SCRIPT,  # the page of an exported model

@@ -5,7 +5,9 @@ import { useEffect, useRef } from "preact/hooks";
 import { shade } from "../draw/palette";
 import { type Message, t } from "../i18n/i18n";
 import { language, languageSetting, theme } from "../state/state";
-import { type Check, type Model, similarity, type Task } from "./model";
+import { GeneratedAnswer } from "./generated";
+import { type Check, type Model, similarity, type Task, type Warning } from "./model";
+import { Warnings } from "./warningList";
 
 /** The model, how it compares with the exporting program, and when it was ready. */
 export const loaded = signal<{ readonly model: Model; readonly check: Check; readonly milliseconds: number } | null>(null);
@@ -23,7 +25,7 @@ interface Row {
 interface Result {
   readonly rows: readonly Row[];
   readonly summary: string;
-  readonly cut: boolean; // whether tokens of a text were not read
+  readonly warnings: readonly Warning[];
 }
 
 const DIGITS = 4;
@@ -33,9 +35,11 @@ const TASKS: Readonly<Record<Task, Message>> = {
   multi_label_classification: { ko: "다중 레이블 분류", en: "multi-label classification" },
   regression: { ko: "회귀", en: "regression" },
   similarity: { ko: "문장 유사도", en: "similarity" },
+  sequence_to_sequence: { ko: "텍스트 변환", en: "text to text" },
+  language_modeling: { ko: "텍스트 생성", en: "text generation" },
 };
 
-const COLUMNS: Readonly<Record<Task, readonly [Message, Message]>> = {
+const COLUMNS: Readonly<Partial<Record<Task, readonly [Message, Message]>>> = {
   classification: [{ ko: "레이블", en: "label" }, { ko: "확률", en: "probability" }],
   multi_label_classification: [{ ko: "레이블", en: "label" }, { ko: "확률", en: "probability" }],
   regression: [{ ko: "출력", en: "output" }, { ko: "점수", en: "score" }],
@@ -64,12 +68,12 @@ const result = computed<Result | string | null>(() => {
 export function answer(model: Model, input: string): Result {
   if (model.task === "similarity") return compare(model, input.split("\n").filter((line) => line.trim()));
   const found = model.predict(input);
-  const cut = model.isTruncated(input);
+  const { warnings } = found;
   if (found.task === "regression") {
     const name = t({ ko: "점수", en: "score" });
-    return { rows: [{ name, value: found.score, bar: null, chosen: true }], summary: `${name}: ${found.score.toFixed(DIGITS)}`, cut };
+    return { rows: [{ name, value: found.score, bar: null, chosen: true }], summary: `${name}: ${found.score.toFixed(DIGITS)}`, warnings };
   }
-  if (found.task === "similarity") throw new Error("similarity compares lines");
+  if (found.task !== "classification" && found.task !== "multi_label_classification") throw new Error(`${found.task} has no labels`);
   const chosen = found.task === "classification" ? [found.label] : found.labels;
   const rows = model.labels.map((name, i) => ({
     name,
@@ -79,11 +83,12 @@ export function answer(model: Model, input: string): Result {
   }));
   rows.sort((a, b) => b.value - a.value);
   const best = rows.filter((row) => row.chosen).map((row) => `${row.name} ${row.value.toFixed(DIGITS)}`);
-  return { rows, summary: best.join(", ") || t({ ko: "레이블 없음", en: "no label" }), cut };
+  return { rows, summary: best.join(", ") || t({ ko: "레이블 없음", en: "no label" }), warnings };
 }
 
 function compare(model: Model, lines: readonly string[]): Result {
   const vectors = lines.map((line) => model.outputs(line));
+  const warnings = lines.flatMap((line) => model.predict(line).warnings);
   const rows = lines.map((name, i) => {
     const value = similarity(vectors[0], vectors[i]);
     return { name, value, bar: Math.max(0, value), chosen: i === 0 };
@@ -92,7 +97,7 @@ function compare(model: Model, lines: readonly string[]): Result {
   const summary = nearest
     ? `${t({ ko: "가장 비슷한 텍스트", en: "most similar text" })}: ${nearest.name} ${nearest.value.toFixed(DIGITS)}`
     : t({ ko: "비교할 텍스트를 다음 줄에 쓰십시오", en: "write texts to compare on the next lines" });
-  return { rows, summary, cut: lines.some((line) => model.isTruncated(line)) };
+  return { rows, summary, warnings };
 }
 
 export function ModelPage() {
@@ -148,7 +153,7 @@ function Form({ model }: { readonly model: Model }) {
           ))}
         </ul>
       )}
-      <Answer model={model} />
+      {model.decoding ? <GeneratedAnswer model={model} decoding={model.decoding} text={shown.value} /> : <Answer model={model} />}
     </>
   );
 }
@@ -156,13 +161,13 @@ function Form({ model }: { readonly model: Model }) {
 function Answer({ model }: { readonly model: Model }) {
   const found = result.value;
   if (typeof found === "string") return <p role="alert">{found}</p>;
-  const [name, value] = COLUMNS[model.task];
+  const [name, value] = COLUMNS[model.task]!;
   return (
     <>
       <output for="text" data-role="summary">
         {found?.summary ?? t({ ko: "텍스트를 쓰십시오", en: "write a text" })}
       </output>
-      {found?.cut && <p>{t({ ko: "텍스트가 길어 끝부분을 읽지 않았습니다", en: "the text is too long: its end was not read" })}</p>}
+      {found && <Warnings model={model} text={shown.value} warnings={found.warnings} />}
       {found && (
         <table>
           <thead>
@@ -193,6 +198,7 @@ function Answer({ model }: { readonly model: Model }) {
 }
 
 function Checked({ check, milliseconds }: { readonly check: Check; readonly milliseconds: number }) {
+  if (!check.text && check.difference === 0) return null; // the file has no example
   const numbers = `${check.difference.toExponential(1)} (≤ ${check.tolerance})`;
   if (check.passed)
     return (

@@ -22,6 +22,7 @@ export interface TokenizerConfig {
 
 const SPACE = "▁";
 const NORMAL = 1, USER_DEFINED = 4, UNUSED = 5; // the types of pieces that are found in texts
+const UNKNOWN = 2, CONTROL = 3, BYTE = 6; // the other types
 const UNKNOWN_PENALTY = 10;
 const DECOMPOSED_HANGUL = /[\u1100-\u1112\uac00-\ud7a3][\u1161-\u1175\u11a8-\u11c2]+/g;
 
@@ -62,9 +63,35 @@ export class Tokenizer {
     return [...before, ...kept, ...after];
   }
 
-  /** Whether a text has more pieces than the model reads. */
-  isTruncated(text: string): boolean {
-    return this.encode(text).length > this.room;
+  /** The number of pieces of a text that the model does not read. */
+  unreadTokens(text: string): number {
+    return Math.max(0, this.encode(text).length - this.room);
+  }
+
+  /** The text of ids; special pieces, [UNK] among them, are left out. */
+  decode(ids: readonly number[]): string {
+    const { dummy_prefix, remove_extra_spaces } = this.config;
+    let [text, atStart] = ["", true];
+    let bytes: number[] = [];
+    const flush = () => {
+      text += decodeUtf8(bytes);
+      bytes = [];
+    };
+    for (const id of ids) {
+      const [piece, type] = [this.config.pieces[id], this.types[id]];
+      if (type === UNKNOWN || type === CONTROL) continue;
+      if (type === BYTE) {
+        bytes.push(Number.parseInt(piece.slice(1, -1), 16));
+        continue;
+      }
+      flush();
+      // The space that was put before the text is removed, of models from elsewhere all spaces there.
+      const stripped = atStart && !text && (dummy_prefix || remove_extra_spaces) && piece.startsWith(SPACE);
+      if (!stripped || !remove_extra_spaces) atStart = false;
+      text += (stripped ? piece.slice(1) : piece).replaceAll(SPACE, " ");
+    }
+    flush();
+    return text;
   }
 
   private get room(): number {
@@ -74,16 +101,32 @@ export class Tokenizer {
 
   /** The ids of a text. Throws for NUL and for lone surrogates. */
   encode(text: string): number[] {
-    const ids: number[] = [];
+    return this.encodeWithPieces(text).map(({ id }) => id);
+  }
+
+  /** The ids of a text, the normalized characters of each, and the number of its piece: that of several bytes is the same. */
+  encodeWithPieces(text: string): { readonly id: number; piece: string; readonly of: number }[] {
+    const found: { readonly id: number; piece: string; readonly of: number }[] = [];
     let followsUnknown = false;
-    for (const [piece, id] of this.segment(this.normalize(text))) {
+    this.segment(this.normalize(text)).forEach(([piece, id], of) => {
       const unknown = id === this.config.unknown;
       if (unknown && this.config.byte_fallback)
-        for (const byte of this.utf8.encode(piece)) ids.push(this.id(`<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`));
-      else if (!unknown || !followsUnknown) ids.push(id); // unknown pieces in a row are one
+        for (const byte of this.utf8.encode(piece)) found.push({ id: this.id(`<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`), piece, of });
+      else if (!unknown || !followsUnknown) found.push({ id, piece, of });
+      else found[found.length - 1].piece += piece; // unknown pieces in a row are one
       followsUnknown = unknown;
-    }
-    return ids;
+    });
+    return found;
+  }
+
+  /** Whether an id has no text. */
+  isSpecial(id: number): boolean {
+    return this.types[id] === UNKNOWN || this.types[id] === CONTROL;
+  }
+
+  /** Whether an id is a byte of a character. */
+  isByte(id: number): boolean {
+    return this.types[id] === BYTE;
   }
 
   private id(piece: string): number {
@@ -182,6 +225,25 @@ export class Tokenizer {
     for (const piece of pieces) if (piece) emit(piece);
     return result;
   }
+}
+
+const STRICT_UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** The characters of bytes; � for each byte that is not part of one. */
+function decodeUtf8(bytes: readonly number[]): string {
+  let text = "";
+  for (let from = 0; from < bytes.length; ) {
+    const first = bytes[from];
+    const width = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    try {
+      text += STRICT_UTF8.decode(Uint8Array.from(bytes.slice(from, from + width)));
+      from += width;
+    } catch {
+      text += "\ufffd";
+      from += 1;
+    }
+  }
+  return text;
 }
 
 interface Pair {

@@ -4,6 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { type Message, t } from "../i18n/i18n";
 import { language } from "../state/state";
 import { BINDINGS, helpOpen } from "./keyboard";
+import { PageSize } from "./pageSize";
 import terms from "./terms.json";
 
 export function Help() {
@@ -52,6 +53,7 @@ export function Help() {
           </div>
         ))}
       </dl>
+      <PageSize />
       <button type="button" class="primary" onClick={() => (helpOpen.value = false)}>
         {t({ ko: "닫기", en: "close" })}
       </button>

@@ -162,7 +162,10 @@ export function RunForm() {
           value={one}
           aria-label={t(i ? { ko: "두 번째 텍스트", en: "second text" } : { ko: "입력 텍스트", en: "input text" })}
           placeholder={t({ ko: "텍스트를 입력하고 Enter", en: "type a text, then Enter" })}
-          onInput={({ currentTarget }) => (editedText.value = texts.with(i, currentTarget.value).join("\t"))}
+          onInput={({ currentTarget }) => {
+            editedText.value = texts.with(i, currentTarget.value).join("\t");
+            if (model.in_page) runSoon(); // without a server a run takes milliseconds
+          }}
           onKeyDown={submitOnEnter}
         />
       ))}
@@ -188,7 +191,7 @@ export function RunForm() {
           }}
         >
           {Object.entries(DECODING_PRESETS).map(([id, { title, decode }]) =>
-            decode || model.kind === "decoder" ? (
+            (decode || model.kind === "decoder") && !(model.in_page && decode?.sample) ? (
               <option key={id} value={id}>
                 {t(title)}
               </option>

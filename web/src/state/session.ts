@@ -43,7 +43,12 @@ export async function loadInitialTrace(): Promise<void> {
     if (config.mode === "embedded") {
       const trace = await openEmbedded();
       if (config.effects) measuredEffects.value = { trace, effects: config.effects };
-      return showTrace(trace, null);
+      if (!requested) showTrace(trace, null);
+      if (!inPage.open) return;
+      inPage.run = await inPage.open(trace);
+      liveModel.value = config.model ?? null;
+      if (requested) await execute(requested);
+      return;
     }
     const isLive = config.mode === "live";
     const first = requested && isLive ? null : initialTrace();
@@ -117,14 +122,24 @@ export async function showRun(run: Run | null): Promise<void> {
   runIsPending.value = false;
 }
 
+/** The model of a page that runs it without a server: what live.js sets. */
+export const inPage: {
+  open: ((first: Trace) => Promise<(run: Run) => Promise<Trace>>) | null;
+  run: ((run: Run) => Promise<Trace>) | null;
+} = { open: null, run: null };
+
 async function execute(run: Run): Promise<void> {
-  const { id } = (await (await post("api/trace", requestBody(run))).json()) as { id: string };
-  const trace = await openServed(id);
+  const { id, trace } = inPage.run ? { id: null, trace: await inPage.run(run) } : await requestTrace(run);
   batch(() => {
     showTrace(trace, id);
     currentRun.value = run;
     checkpoint.value = run.checkpoint;
   });
+}
+
+async function requestTrace(run: Run): Promise<{ readonly id: string; readonly trace: Trace }> {
+  const { id } = (await (await post("api/trace", requestBody(run))).json()) as { id: string };
+  return { id, trace: await openServed(id) };
 }
 
 /** A run as the server reads it. */
@@ -138,6 +153,7 @@ export function requestBody({ text, target, decode, mute, checkpoint }: Run): Re
 
 /** The trace that the page was started with. */
 function initialTrace(): Promise<Trace> | null {
+  if (inPage.run) return openEmbedded();
   const { trace } = bootConfig();
   return trace ? openServed(trace) : null;
 }
@@ -145,7 +161,7 @@ function initialTrace(): Promise<Trace> | null {
 async function openInitialTrace(opening: Promise<Trace> | null): Promise<void> {
   const opened = await opening;
   batch(() => {
-    if (opened) showTrace(opened, bootConfig().trace ?? null);
+    if (opened) showTrace(opened, inPage.run ? null : (bootConfig().trace ?? null));
     else currentTrace.value = null;
     currentRun.value = null;
     checkpoint.value = null;

@@ -4,6 +4,8 @@ import { t } from "../i18n/i18n";
 import { language } from "../state/state";
 
 export async function api(path: string, init: RequestInit = {}): Promise<Response> {
+  if (document.getElementById("trace")) // of a saved page
+    throw new Error(t({ ko: "jumok view에만 있습니다", en: "only with jumok view" }));
   const response = await fetch(path, {
     ...init,
     headers: { ...(init.headers as Record<string, string> | undefined), "X-Jumok-Token": token(), "Accept-Language": language.value },

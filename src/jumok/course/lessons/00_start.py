@@ -38,3 +38,11 @@ command = [sys.executable, "-m", "pip", "inatall", "einops"]
 done = subprocess.run(command, capture_output=True, text=True, check=False)
 print(done.returncode, done.stderr.strip().splitlines()[0])
 assert done.returncode != 0
+
+# %% answer-exercises
+with jumok.record(model.model) as recorded:
+    model("감기 조심하세요.")
+steps = recorded["decoder.stack.layers.0.self_attention"]
+print("1.", len(steps), "tokens, the last one is [EOS]")
+print(f"2. {320 * 32 / count:.0%}")
+assert model.model.output.weight.numel() == 320 * 32  # also the output (3.4)

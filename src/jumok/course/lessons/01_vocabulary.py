@@ -52,3 +52,15 @@ ids = vocabulary.encode("겨울은 甲워요.")
 print([vocabulary.piece(i) for i in ids])
 assert vocabulary.unk_id in ids
 print(repr(vocabulary.decode(ids)))
+
+# %% answer-exercises
+from collections import Counter
+from itertools import pairwise
+
+words = ["겨울은", "겨울이", "겨울에", "여름은"]
+pairs = Counter(pair for word in words for pair in pairwise(word))
+[(first, times)] = pairs.most_common(1)
+before = sum(map(len, words))
+print("1.", *first, f"({times} times)")
+print(f"2. {before} -> {before - times}")
+assert ("".join(first), before - times) == ("겨울", 9)

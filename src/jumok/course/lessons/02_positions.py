@@ -56,3 +56,16 @@ similarity = table @ table.T  # (T, T)
 assert similarity.shape == (64, 64)
 print([round(value, 1) for value in similarity[20, 20:26].tolist()])
 print([round(value, 1) for value in similarity[40, 40:46].tolist()])
+
+# %% picture-table
+from jumok.viewer.figures.positional_comparison import positional_comparison
+
+figure = positional_comparison(length=64, width=32)
+figure
+
+# %% answer-exercises
+near = similarity[10].clone()
+near[10] = 0  # itself
+print("1.", near.topk(2).indices.sort().values.tolist())
+assert torch.allclose(pairs[2:] @ shift, pairs[:-2], atol=1e-6)
+print("2. the rotation back by two positions")

@@ -51,3 +51,17 @@ with jumok.record(model.model) as recorded:
 [weights] = recorded["encoder.stack.layers.0.self_attention"]  # (B, H, T, S)
 for piece, row in zip(pieces, weights[0, 0], strict=False):
     print(f"{piece:4}", [round(weight, 2) for weight in row.tolist()])
+
+# %% picture-weights
+trace = jumok.trace(model, "겨울은 추워요.")
+figure = trace.figure("attention", block="encoder", layer=0, head=0)
+figure
+
+# %% answer-exercises
+scores = x @ x.T  # (T, S)
+even = (0 * scores).softmax(-1)
+print("1. weights 1/3, output:", (even @ x)[0].numpy().round(2))
+assert torch.allclose((scores + 5).softmax(-1), scores.softmax(-1))
+print("2. nothing: e⁵ is a factor of every term, and cancels")
+other = torch.tensor([[1.0, 0.0], [0.0, 1.0], [3.0, 0.0]])  # (S, D)
+print("3.", ((scores / 2**0.5).softmax(-1) @ other)[2].numpy().round(3))

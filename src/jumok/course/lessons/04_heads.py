@@ -69,3 +69,19 @@ for head in range(2):
     rows = weights[0, head]
     entropy = -(rows * rows.clamp(min=1e-9).log2()).sum(-1).mean()
     print(f"head {head}: {entropy:.2f} bits, strongest key {rows.argmax(-1).tolist()}")
+
+# %% picture-heads
+figure = jumok.trace(model, "겨울은 추워요.").figure("heads", block="encoder", layer=0)
+figure
+
+# %% answer-exercises
+print("1.", 4 * 512 * 512)
+attention = MultiHeadAttention(d_model=D, n_heads=H)
+before, exchanged = attention(x, x), torch.arange(D).roll(D // 2)
+with torch.no_grad():
+    for linear in (attention.query, attention.key, attention.value):
+        linear.weight.copy_(linear.weight[exchanged].clone())
+        linear.bias.copy_(linear.bias[exchanged].clone())
+    attention.output.weight.copy_(attention.output.weight[:, exchanged].clone())
+assert torch.allclose(before, attention(x, x), atol=1e-5)
+print("2. no: heads have no order")

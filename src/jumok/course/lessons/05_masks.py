@@ -57,3 +57,17 @@ unmasked = model.model.encode(ids)  # (B, S, D), [PAD] is read as a token
 assert memory.shape == (2, 7, 32)
 assert torch.allclose(memory[1, :6], alone[0], atol=1e-5)
 print(f"without a mask: {(unmasked[1, :6] - alone[0]).abs().max():.1f}")
+
+# %% picture-masks
+trace = jumok.trace(model, texts)
+figure = trace.figure("attention", block="decoder", layer=0, head=0, sequence=1)
+figure
+
+# %% answer-exercises
+device = torch.device("cpu")
+print("1.", int(AttentionMask(causal=True).dense(5, 5, device).sum()))
+real_tokens = torch.tensor([[False, True, True]])  # padding in front
+left = AttentionMask.from_padding(real_tokens, causal=True).dense(3, 3, device)
+weights = masked_softmax(torch.zeros(1, 1, 3, 3), left)  # (B, H, T, S)
+print("2. none:", weights[0, 0, 0].tolist())
+assert not left[0, 0, 0].any()

@@ -87,3 +87,10 @@ except AttributeError as error:
 mended = nn.Sequential(*layers)  # with a single =
 assert mended(x).shape == (2, 8, 128)
 print("mended:", sum(weight.numel() for weight in mended.parameters()), "weights")
+
+# %% answer-exercises
+paper = PositionwiseFeedForward(512, 2048)
+print("1.", sum(weight.numel() for weight in paper.parameters()))
+norm = nn.LayerNorm(128)
+assert torch.allclose(norm(10 * x), norm(x), atol=1e-4)
+print("2. by 1: mean and standard deviation are ten times as large too")

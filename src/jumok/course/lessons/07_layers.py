@@ -50,6 +50,13 @@ assert decoded.shape == encoded.shape == (5,)
 print("decoder:", (decoded > 1e-6).int().tolist())
 print("encoder:", (encoded > 1e-6).int().tolist())
 
+# %% picture-cross
+import jumok
+
+note = jumok.load("note", device="cpu")
+figure = jumok.trace(note, "겨울은 추워요.").figure("alignment", rows="predicted")
+figure
+
 
 # %% slip-return
 def forward(x: torch.Tensor, slipped: bool) -> torch.Tensor:
@@ -80,3 +87,13 @@ def self_attention_is_trained(slipped: bool) -> bool:
 
 print("x + residual:  ", self_attention_is_trained(slipped=True))
 print("own + residual:", self_attention_is_trained(slipped=False))
+
+# %% answer-exercises
+base = LayerConfig(d_model=512, n_heads=8, d_ff=2048)
+for name, cross in (("encoder", False), ("decoder", True)):
+    one = TransformerLayer(base, cross=cross)
+    print("1.", name, sum(weight.numel() for weight in one.parameters()))
+shuffled = memory[:, torch.randperm(8)]  # (B, S, D)
+once, again = decoder(y, causal, memory), decoder(y, causal, shuffled)
+assert torch.allclose(once, again, atol=1e-5)
+print("2. no: the order is in the vectors, the encoder has added it")

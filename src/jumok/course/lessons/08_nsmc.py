@@ -62,16 +62,25 @@ def step(part: list[list[str]]) -> float:
 optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
 
 # %% train
+rows = []
 for epoch in range(1, 5):
     model.train()
     order = torch.randperm(len(train)).split(32)
     losses = [step([train[i] for i in chosen]) for chosen in order]
     model.eval()
     with torch.inference_mode():
-        logits, labels = forward(dev)
-    assert logits.shape == (300, 2)
+        logits, labels = forward(dev)  # (300, 2), (300)
+    dev_loss = torch.nn.functional.cross_entropy(logits, labels)
     accuracy = (logits.argmax(-1) == labels).float().mean()
+    rows.append((epoch, 75 * epoch, sum(losses) / 75, dev_loss.item(), accuracy.item()))
     print(f"epoch {epoch}  loss {sum(losses) / 75:.1f}  accuracy {accuracy:.1f}")
+
+# %% picture-history
+from jumok import History
+from jumok.training.reporting.metrics import Evaluation
+
+figure = History(Evaluation(*row, "accuracy", None, 0.0) for row in rows).plot()
+figure
 
 # %% slip-test
 torch.manual_seed(0)
@@ -84,3 +93,15 @@ print(f"the best on the test set: {scores.amax(-1).mean():.3f}")
 other = (coins == torch.randint(2, (1000, 1, 300))).float().mean(-1)  # new reviews
 again = other.gather(1, scores.argmax(-1)[:, None])  # (1000, 1)
 print(f"the same on new reviews: {again.mean():.3f}")
+
+# %% answer-exercises
+majority = max(labels.bincount()) / len(labels)
+print(f"1. {majority:.2f}")
+confusion = torch.zeros(2, 2, dtype=torch.long)
+for answer, predicted in zip(labels, logits.argmax(-1), strict=True):
+    confusion[answer, predicted] += 1  # rows: labels, columns: predictions
+assert confusion.trace() == (logits.argmax(-1) == labels).sum()
+print("2. the right answers are on the diagonal")
+smooth = torch.tensor([0.95, 0.05])  # the target, and the best prediction
+entropy = -(smooth * smooth.log()).sum()
+print(f"3. {entropy:.3f} instead of 0")

@@ -75,6 +75,18 @@ for width in (1, 2):
     assert len(best) == 2
     print(f"beam {width}: {best} {both[best]:.2f}  of", *both)
 
+# %% sampling
+torch.manual_seed(0)
+logits = torch.tensor([2.0, 1.0, 0.0, -1.0])  # (V), of 가, 나, 다, 라
+for temperature in (0.5, 1.0, 2.0):
+    p = (logits / temperature).softmax(-1)  # (V)
+    drawn = p.multinomial(1000, replacement=True).bincount(minlength=4)
+    print(temperature, [round(x, 2) for x in p.tolist()], "drawn:", drawn.tolist())
+lowest = logits.topk(2).values[-1]
+kept = logits.masked_fill(logits < lowest, float("-inf")).softmax(-1)
+assert kept[2:].sum() == 0
+print("top-k 2", [round(x, 2) for x in kept.tolist()])
+
 # %% slip-bos
 answer = ids("마라다나가")  # (1, 5)
 for name, start in (("without [BOS]", answer[:, :0]), ("with [BOS]", written[:, :1])):
@@ -83,3 +95,13 @@ for name, start in (("without [BOS]", answer[:, :0]), ("with [BOS]", written[:, 
         logits = model(ids("가나다라마"), inputs)  # (1, T, V)
     assert logits.shape == (1, inputs.shape[1], len(PIECES))
     print(name, inputs.shape[1], "predictions; first:", PIECES[logits[0, 0].argmax()])
+
+# %% answer-exercises
+hypotheses = {"short": (-3.0, 4), "long": (-3.4, 7)}  # log-probability, tokens
+for alpha in (0.0, 0.6, 1.0):
+    scores = {name: p / ((5 + n) / 6) ** alpha for name, (p, n) in hypotheses.items()}
+    print(f"1. alpha {alpha}: {max(scores, key=scores.get)}", end="  ")
+assert max(scores, key=scores.get) == "long"
+logits = torch.tensor([2.0, 1.0, 0.0, -1.0])
+cold, hot = ((logits / t).softmax(-1).max() for t in (0.01, 1000.0))
+print(f"\n2. {cold:.2f} and {hot:.2f}: greedy search, and every token alike")

@@ -44,6 +44,10 @@ assert np.allclose(by_hand, weights[1, 3], atol=1e-4)
 for token, weight in zip(tokens, by_hand, strict=True):
     print(f"{token:6s} {weight:.2f} {'#' * round(weight * 20)}")
 
+# %% picture-neuron
+figure = trace.figure("neuron", block="encoder", layer=0, head=1, query=3)
+figure
+
 # %% mute
 english = model("겨울은 추워요.").output
 for layer in (0, 1):
@@ -64,3 +68,8 @@ weights = (x @ x.mT / 768**0.5).softmax(-1)  # (1, 5, 5)
 assert weights.shape == (1, 5, 5)
 print("sums:", *(f"{total:.0f}" for total in weights.sum(-1)[0]))
 print(weights[0].detach().round(decimals=1))
+
+# %% answer-exercises
+print(f"1. {np.log2(5):.2f} bits")
+print(f"2. dimension {products.argmax()}: {products.max():.2f} of {products.sum():.2f}")
+assert products.max() > 0

@@ -60,6 +60,18 @@ for theirs, name in pairs.items():
     print(theirs, "->", name)
 assert len(ours) == len(tensors) + len(biases)
 
+# %% ko-small
+korean = jumok.load("ko-small", device="cpu")
+print(korean("이 영화는 정말 [MASK].").output)
+table = korean.model.get_parameter("encoder.embedding.tokens.weight")  # (V, E)
+unit = torch.nn.functional.normalize(table.detach(), dim=-1)  # (V, E)
+pieces = [korean.vocabulary.piece(i) for i in range(len(korean.vocabulary))]
+for piece in ("▁겨울", "▁고양이"):
+    cosine = unit @ unit[pieces.index(piece)]  # (V)
+    nearest = cosine.topk(5).indices[1:].tolist()  # the first is the piece itself
+    print(piece, "->", *(pieces[i] for i in nearest))
+assert "▁여름" in [pieces[i] for i in (unit @ unit[pieces.index("▁겨울")]).topk(5).indices]
+
 # %% slip-embedding
 new = torch.nn.Embedding(config["vocab_size"], config["hidden_size"])  # the note's
 learned = model.model.embedding.tokens.weight
@@ -67,3 +79,13 @@ stored = tensors["embeddings.word_embeddings.weight"]
 assert new.weight.shape == learned.shape == (11, 32)
 print("nn.Embedding(config):", torch.equal(new.weight, stored))
 print("jumok.load:", torch.equal(learned, stored))
+
+# %% answer-exercises
+count = sum(weight.numel() for weight in korean.model.parameters())
+print(f"1. {count:,} weights, {table.numel() / count:.0%} of them token vectors")
+torch.manual_seed(0)
+noise = torch.nn.functional.normalize(torch.randn_like(unit), dim=-1)
+closest = (noise @ noise[pieces.index("▁겨울")]).topk(2).values[1]
+learned = (unit @ unit[pieces.index("▁겨울")]).topk(2).values[1]
+assert learned > closest
+print(f"2. cosine {learned:.2f} in ko-small, {closest:.2f} between random vectors")

@@ -84,3 +84,13 @@ assert alone[0] == together[1]
 print([answer["output"] for answer in together])
 server.terminate()
 server.communicate()
+
+# %% answer-exercises
+weight = torch.randn(4, 8) * torch.tensor([[10.0], [1.0], [1.0], [1.0]])  # (N, K)
+errors = {}
+for name, dims in (("rows", 1), ("all", (0, 1))):
+    step = weight.abs().amax(dims, keepdim=True) / 127  # (N, 1) or (1, 1)
+    errors[name] = ((weight / step).round() * step - weight).abs()[1:].max()
+assert errors["all"] > errors["rows"]  # of the three rows with small weights
+print(f"1. {errors['all'] / errors['rows']:.0f} times as large where weights are small")
+print(f"2. {127 / 7:.1f} times")

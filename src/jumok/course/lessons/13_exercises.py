@@ -70,3 +70,14 @@ variants = {
 }
 for name, loss in variants.items():
     print(f"{name:22} {result(loss)}")
+
+
+# %% answer-paper
+x = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])  # (T, D), of lesson 3
+other = torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]])  # (S, D)
+scores = x @ x.T / 2**0.5  # (T, S)
+print("1.", (scores.softmax(-1) @ other)[2].numpy().round(3))
+hidden = torch.ones(3, 3, dtype=torch.bool).triu(1)
+causal = scores.masked_fill(hidden, float("-inf")).softmax(-1)
+print("2.", [[round(w, 2) for w in row] for row in causal.tolist()])
+print("3.", (10 * scores).softmax(-1)[2].numpy().round(3))

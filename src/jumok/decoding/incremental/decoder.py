@@ -86,7 +86,7 @@ class SupportsTopK(Protocol):
 
 @runtime_checkable
 class SupportsSearch(Protocol):
-    """A decoder that searches by itself: in C++, or a text together with those of others."""
+    """A decoder that searches by itself, in C++."""
 
     def search(
         self, inputs: GenerationInputs, config: DecodingConfig, processors: Sequence[Processor]

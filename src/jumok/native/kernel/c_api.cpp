@@ -27,6 +27,7 @@ struct AnyRequest : RowDecoder {
   virtual void rewind(int) = 0;
   virtual void record_attention(bool, const int32_t*, int) = 0;
   virtual const AttentionRecorder& recorder() const = 0;
+  virtual void record_encoder(float*) = 0;
 
   std::unique_ptr<Search> search;
 };
@@ -41,7 +42,7 @@ struct AnyModel {
   virtual AnyRequest* request() const = 0;
   virtual void encode(float*, const int32_t*, int, const int32_t*, int) const = 0;
   virtual void set_tokens(const EmbeddingTable&) = 0;
-  virtual int encode_ids(const EncoderInput&, const int32_t*, int, float*, int) const = 0;
+  virtual int encode_ids(const EncoderInput&, const int32_t*, int, float*, int, float*) const = 0;
   virtual const Linear<Float32>* head(const std::string&) const = 0;
 };
 
@@ -79,6 +80,7 @@ struct RequestOf final : AnyRequest {
     request.record_attention(cross, heads, n);
   }
   const AttentionRecorder& recorder() const override { return request.recorder(); }
+  void record_encoder(float* weights) override { request.record_encoder(weights); }
 };
 
 template <class Format>
@@ -129,9 +131,9 @@ struct ModelOf final : AnyModel {
   }
   void set_tokens(const EmbeddingTable& table) override { model.tokens = table; }
   int encode_ids(const EncoderInput& input, const int32_t* offsets, int N, float* hidden,
-                 int threads) const override {
+                 int threads, float* record) const override {
     if constexpr (!IS_BLOCKS<Format>)
-      return jumok::encode_ids(model, input, offsets, N, hidden, threads);
+      return jumok::encode_ids(model, input, offsets, N, hidden, threads, record);
     return NO_SUCH_NAME;
   }
   const Linear<Float32>* head(const std::string& name) const override {
@@ -215,7 +217,14 @@ void jumok_set_tokens(AnyModel* model, int type, int rows, int width, const void
 int jumok_encode_ids(const AnyModel* model, const int32_t* ids, const int32_t* segments,
                      const int32_t* offsets, int N, float* hidden, int threads) {
   return jumok::catch_bad_alloc(
-      [&] { return model->encode_ids({ids, segments}, offsets, N, hidden, threads); });
+      [&] { return model->encode_ids({ids, segments}, offsets, N, hidden, threads, nullptr); });
+}
+// One text of n ids -> the attention weights of all heads of the encoder (layers, heads, n, n).
+int jumok_attend_ids(const AnyModel* model, const int32_t* ids, const int32_t* segments, int n,
+                     float* weights, float* hidden, int threads) {
+  const int32_t offsets[] = {0, n};
+  return jumok::catch_bad_alloc(
+      [&] { return model->encode_ids({ids, segments}, offsets, 1, hidden, threads, weights); });
 }
 // Hidden states (n, D) -> one vector per text (N, D). pooling: 0 first, 1 mean, 2 max, 3 last.
 void jumok_pool(const float* hidden, int D, const int32_t* offsets, int N, int pooling, float* y) {
@@ -291,6 +300,26 @@ int jumok_start_search(AnyRequest* request, const jumok::SearchCall* call) {
 int jumok_search(AnyRequest* request, int steps, int threads) {
   return jumok::catch_bad_alloc([&] { return request->search->run(steps, threads); });
 }
+// One step of the unfinished searches of several requests of one model as one pass. statuses (n):
+// of each search, whose rows and results are those of a pass of its own.
+int jumok_search_together(AnyRequest* const* requests, int n, int* statuses, int threads) {
+  return jumok::catch_bad_alloc([&] {
+    std::vector<jumok::StepCall> calls;
+    std::vector<size_t> first_rows = {0};
+    for (int i = 0; i < n; ++i) {
+      const jumok::Search::Input input = requests[i]->search->begin();
+      calls.push_back({requests[i], input.ids, input.T});
+      first_rows.push_back(first_rows.back() + input.rows);
+    }
+    float* logits = requests[0]->search->logits_for(first_rows.back());
+    if (const int status = requests[0]->step_together(calls.data(), n, logits, threads))
+      return status;
+    const size_t V = requests[0]->vocabulary();
+    for (int i = 0; i < n; ++i)
+      statuses[i] = requests[i]->search->advance(logits + first_rows[i] * V, threads);
+    return static_cast<int>(jumok::OK);
+  });
+}
 int jumok_unfinished(const AnyRequest* request) { return request->search->n_unfinished(); }
 int jumok_n_found(const AnyRequest* request, int text) {
   return static_cast<int>(request->search->results(text).size());
@@ -316,9 +345,11 @@ int jumok_record_attention(AnyRequest* request, int cross, const int32_t* heads,
     return jumok::OK;
   });
 }
+// Record the weights of the encoder (layers, heads, n, n) for the next, single source of n tokens.
+void jumok_record_encoder(AnyRequest* request, float* weights) { request->record_encoder(weights); }
 // The number of keys in the recorded weights of the newest step.
-int64_t jumok_attention_width(const AnyRequest* request) {
-  return static_cast<int64_t>(request->recorder().width());
+int jumok_attention_width(const AnyRequest* request) {
+  return static_cast<int>(request->recorder().width());
 }
 // The recorded weights (rows, heads, width), 0 beyond the keys of a row.
 void jumok_read_attention(const AnyRequest* request, float* weights) {

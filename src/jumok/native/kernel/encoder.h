@@ -37,6 +37,7 @@ struct HeadView {
   float scale;
   float* y;  // S rows of d_head elements
   size_t y_stride;
+  float* record = nullptr;  // S rows of S attention weights, if they are wanted
 };
 
 // softmax(q K^T scale + bias) V for all queries of a head (equation 1). The buffers are reused.
@@ -137,6 +138,11 @@ class HeadAttention {
       factors[r] = 1 / exp_minus_max(x + own.first, n, max_of(x + own.first, n));
       std::fill(x + keys.first, x + own.first, 0.0f);
       std::fill(x + own.last, x + keys.last, 0.0f);
+      if (head.record != nullptr) {
+        float* record = head.record + static_cast<size_t>(row + r) * head.S;
+        std::fill(record, record + head.S, 0.0f);
+        for (int s = own.first; s < own.last; ++s) record[s] = x[s] * factors[r];
+      }
       RowProducts<Format>::pack_row(
           x + keys.first, keys.last - keys.first,
           weights_.data() + static_cast<size_t>(r) * scores_stride_ + keys.first);
@@ -176,11 +182,12 @@ class HeadAttention {
 
 // Hidden states x (n, D) of N texts. Text i starts at offsets[i] - offsets[0], and n is
 // offsets[N] - offsets[0]. embed writes the embeddings, see `encode`; positions (n) are those for
-// rotary and relative biases.
+// rotary and relative biases. The attention weights of a single text (layers, heads, n, n) are
+// copied to `record` unless it is null.
 template <class Format, class Embed>
 void encode_batch(const Transformer<Format>& model, Workspace<Format>& workspace,
                   const Embed& embed, float* x, const int32_t* offsets, int N,
-                  const int32_t* positions, int threads) {
+                  const int32_t* positions, int threads, float* record = nullptr) {
   const ModelDims& dims = model.dims;
   const Stack<Format>& stack = model.encoder;
   const int start = offsets[0], n = offsets[N] - start, A = dims.n_heads * dims.d_head;
@@ -206,7 +213,9 @@ void encode_batch(const Transformer<Format>& model, Workspace<Format>& workspace
                           dims.attention_scale,
                           workspace.attention_output.data() + static_cast<size_t>(begin) * A +
                               head_index * dims.d_head,
-                          static_cast<size_t>(A)};
+                          static_cast<size_t>(A),
+                          record == nullptr ? nullptr
+                                            : record + head_index * static_cast<size_t>(n) * n};
       if (layer.position_key.size() || layer.position_query.size()) {
         thread_local PositionScores<AttentionFormat<Format>> scores_of_positions;
         const RelativeHead relative{layer.relative_head(layer.position_key, head_index, dims),
@@ -230,6 +239,7 @@ void encode_batch(const Transformer<Format>& model, Workspace<Format>& workspace
     pass.project_output(layer.output, layer.self_attention_norm,
                         layer.self_attention_sublayer_norm);
     pass.feed_forward(layer);
+    if (record != nullptr) record += static_cast<size_t>(dims.n_heads) * n * n;
   }
   pass.final_norm();
   std::memcpy(x, pass.x(0), static_cast<size_t>(n) * dims.d_model * sizeof(float));

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 #include "attention_recorder.h"
 #include "forward_pass.h"
@@ -132,6 +133,8 @@ class Request {
     recorder_.choose(cross, heads, n, dims_.decoder_layers * dims_.n_heads);
   }
   const AttentionRecorder& recorder() const { return recorder_; }
+  // Copies the weights of the encoder (layers, heads, n, n) for the next source, which is alone.
+  void record_encoder(float* weights) { encoder_record_ = weights; }
 
   void rewind(int tokens) {
     length_ -= tokens;
@@ -164,6 +167,7 @@ class Request {
     ForwardPass<Format> pass(model_, stack, workspace_, n, threads);
     const auto position = [&](int i) { return i - offsets_[source_of[i]]; };
     pass.embed(model_.embedding_table(true), [&](int i) { return tokens[i]; }, position);
+    float* record = std::exchange(encoder_record_, nullptr);
     for (const Layer<Format>& layer : stack.layers) {
       pass.project_qkv(layer, position);
       pass.attention(layer.output, layer.self_attention_norm, layer.self_attention_sublayer_norm,
@@ -172,9 +176,11 @@ class Request {
         attend_one(
             pass.qkv(i) + head * dims_.d_head, dims_.d_head, count,
             [&](int s) { return pass.qkv(start + s) + A_ + head * dims_.d_head; }, A_,
-            dims_.attention_scale, bias(stack, head, i - start), y);
+            dims_.attention_scale, bias(stack, head, i - start), y,
+            record == nullptr ? nullptr : record + (static_cast<size_t>(head) * n + i) * n);
       });
       pass.feed_forward(layer);
+      if (record != nullptr) record += static_cast<size_t>(dims_.n_heads) * n * n;
     }
     pass.final_norm();
     // Keys and values of cross-attention for every layer, computed once.
@@ -321,6 +327,7 @@ class Request {
   std::vector<int> offsets_;      // first token of each source, and the total
   Array<CacheType> cross_cache_;  // layers x sources x (heads, 2, source length, d_head)
   AttentionRecorder recorder_;
+  float* encoder_record_ = nullptr;  // of the caller
   int length_ = 0;
 };
 

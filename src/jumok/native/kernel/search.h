@@ -44,6 +44,7 @@ struct SearchCall {
   int32_t window;  // positions of a language model whose older half is dropped when they are full
   double length_penalty;
 };
+static_assert(sizeof(void*) == 8 || sizeof(SearchCall) == 64, "web/src/model/search.ts writes it");
 
 struct Found {
   float value = 0;  // the sum of scores of an alive one, the rank of a finished one
@@ -79,6 +80,41 @@ class Search {
     for (; steps > 0 && !unfinished_.empty(); --steps)
       if (const int status = step(threads)) return status;
     return OK;
+  }
+
+  // What the decoder reads in the next step.
+  struct Input {
+    const int64_t* ids;  // (rows, T)
+    int rows, T;
+  };
+
+  // Begins a step, for which the decoder has `rows` rows.
+  Input begin() {
+    const int B = n_rows();
+    if (cached_ == 0) decoder_.reset(padding_.empty() ? nullptr : padding_.data(), B);
+    const int T = static_cast<int>(ids_.size()) / B;
+    if (call_.window && cached_ + T > call_.window) drop_older_half();
+    return {ids_.data(), B, static_cast<int>(ids_.size()) / B};
+  }
+
+  // Space for the logits (rows, V) of a step, also of one that other searches share.
+  float* logits_for(size_t rows) {
+    logits_.reserve(rows * V_);
+    return logits_.data();
+  }
+
+  // Ends a step with its logits (B, V), which change; a Status.
+  int advance(float* logits, int threads) {
+    const int B = n_rows();
+    cached_ += static_cast<int>(ids_.size()) / B;
+    std::vector<Best> best(B);
+    ThreadPool::instance().parallel_for(B, threads, [&](int row) {
+      best[row] = best_of(logits + static_cast<size_t>(row) * V_);
+    });
+    for (const Best& one : best)
+      if (!one.finite) return NOT_FINITE;
+    ++t_;
+    return call_.beam > 1 ? advance_beams(best) : advance_rows(best);
   }
 
   // The hypotheses of a text, the best first; of greedy search what it has so far.
@@ -118,23 +154,10 @@ class Search {
   };
 
   int step(int threads) {
-    const int B = n_rows(), T = static_cast<int>(ids_.size()) / B;
-    if (cached_ == 0) decoder_.reset(padding_.empty() ? nullptr : padding_.data(), B);
-    const bool slides = call_.window && cached_ + T > call_.window;
-    if (slides) drop_older_half();
-    const int fed = static_cast<int>(ids_.size()) / B;
-    logits_.reserve(static_cast<size_t>(B) * V_);
-    if (const int status = decoder_.step(ids_.data(), fed, false, logits_.data(), threads))
-      return status;
-    cached_ += fed;
-    std::vector<Best> best(B);
-    ThreadPool::instance().parallel_for(B, threads, [&](int row) {
-      best[row] = best_of(logits_.data() + static_cast<size_t>(row) * V_);
-    });
-    for (const Best& one : best)
-      if (!one.finite) return NOT_FINITE;
-    ++t_;
-    return call_.beam > 1 ? advance_beams(best) : advance_rows(best);
+    const Input input = begin();
+    float* logits = logits_for(input.rows);
+    if (const int status = decoder_.step(input.ids, input.T, false, logits, threads)) return status;
+    return advance(logits, threads);
   }
 
   int n_rows() const {

@@ -52,10 +52,11 @@ void embed_tokens(const Transformer<Format>& model, Workspace<Format>& workspace
 }
 
 // The hidden states (n, D) of the last layer for N texts of ids. A number outside its table is
-// OUT_OF_VOCABULARY, a text of more tokens than the model has positions TEXT_TOO_LONG.
+// OUT_OF_VOCABULARY, a text of more tokens than the model has positions TEXT_TOO_LONG. `record` is
+// that of encode_batch.
 template <class Format>
 int encode_ids(const Transformer<Format>& model, const EncoderInput& input, const int32_t* offsets,
-               int N, float* hidden, int threads) {
+               int N, float* hidden, int threads, float* record = nullptr) {
   const int n = offsets[N], n_segments = model.n_segments();
   std::vector<int32_t> positions(n);
   for (int text = 0; text < N; ++text) {
@@ -74,7 +75,11 @@ int encode_ids(const Transformer<Format>& model, const EncoderInput& input, cons
     embed_tokens(model, workspace, {input.ids + first, segments}, positions.data() + first, tokens,
                  x, its_threads);
   };
-  encode(model, embed, hidden, offsets, N, positions.data(), threads);
+  if (record != nullptr)
+    encode_batch(model, thread_workspace<Format>(), embed, hidden, offsets, N, positions.data(),
+                 threads, record);
+  else
+    encode(model, embed, hidden, offsets, N, positions.data(), threads);
   return OK;
 }
 

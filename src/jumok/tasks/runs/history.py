@@ -3,9 +3,18 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from html import escape
-from typing import TypeAlias, overload
+from typing import TYPE_CHECKING, TypeAlias, overload
 
-from jumok.training.reporting.metrics import Evaluation, best_evaluation, format_duration
+from jumok.training.reporting.curves import draw_charts
+from jumok.training.reporting.metrics import (
+    Evaluation,
+    best_evaluation,
+    evaluation_charts,
+    format_duration,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Cell: TypeAlias = str | float | None
 
@@ -20,6 +29,8 @@ class History(Sequence[Mapping[str, Cell]]):
     >>> History([Evaluation(1.0, 20, 0.7, 0.6, 0.8, "accuracy", 900.0, 3.0)])
     epoch  step    loss  dev loss  accuracy  tokens/s  time
      1.00    20  0.7000    0.6000    0.8000       900  0:03
+
+    `history.plot()` draws it.
     """
 
     def __init__(self, evaluations: Iterable[Evaluation]) -> None:
@@ -41,6 +52,15 @@ class History(Sequence[Mapping[str, Cell]]):
     def columns(self) -> tuple[str, ...]:
         """The keys of each row."""
         return tuple(Evaluation.__dataclass_fields__)
+
+    def plot(self) -> "Figure":
+        """The losses and the scores over the epochs as a matplotlib figure; the best is marked.
+
+        >>> rows = [Evaluation(1.0, 20, 0.7, 0.6, 0.8, "accuracy", 900.0, 3.0)]
+        >>> [axes.get_title() for axes in History(rows).plot().axes]
+        ['loss', 'accuracy']
+        """
+        return draw_charts(evaluation_charts(self.evaluations))
 
     def _texts(self) -> list[tuple[str, ...]]:
         """The header and the rows as texts."""

@@ -63,10 +63,10 @@ def draw_charts(charts: Sequence[Chart], title: str = "") -> "Figure":
     >>> [axes.get_title() for axes in draw_charts([chart], "감정 분류").axes]
     ['accuracy']
     """
-    from matplotlib.figure import Figure
+    from jumok.notebook_figure import JumokFigure
 
     with plot_style():
-        figure = Figure(figsize=(5.5 * len(charts), 4), layout="constrained")
+        figure = JumokFigure(figsize=(5.5 * len(charts), 4), layout="constrained")
         panels = figure.subplots(1, len(charts), squeeze=False).ravel()
         for axes, chart in zip(panels, charts, strict=True):
             _draw(axes, chart)

@@ -206,22 +206,25 @@ def to_csv(rows: Iterable[Evaluation]) -> str:
 def charts(records: Iterable[LogRecord]) -> list[Chart]:
     """Charts of the loss and the score over the epochs; no score chart without a score."""
     records = list(records)
-    rows = evaluations(records)
-    means = tuple((row.epoch, row.loss) for row in rows if row.loss is not None)
-    loss = Chart(
-        translate("loss"),
-        (
-            Curve(
-                translate("train, each report"), _points(records, "train", "loss"), GREY, faint=True
-            ),
-            Curve(translate("train"), means, BLUE),
-            Curve(translate("dev"), _points(records, "dev", "loss"), ORANGE),
-        ),
-    )
+    points = _points(records, "train", "loss")
+    reports = Curve(translate("train, each report"), points, GREY, faint=True)
+    return evaluation_charts(evaluations(records), reports)
+
+
+def evaluation_charts(rows: Sequence[Evaluation], *behind: Curve) -> list[Chart]:
+    """Charts of the losses and the scores of some rows, with other curves behind the losses."""
+
+    def curve(name: str, values: Iterable[float | None], colour: str) -> Curve:
+        points = zip((row.epoch for row in rows), values, strict=True)
+        return Curve(translate(name), tuple((x, y) for x, y in points if y is not None), colour)
+
+    losses = curve("train", (row.loss for row in rows), BLUE)
+    dev_losses = curve("dev", (row.dev_loss for row in rows), ORANGE)
+    loss = Chart(translate("loss"), (*behind, losses, dev_losses))
     top = best_evaluation(rows)
     if top is None or top.score is None:
         return [loss]
-    scores = Curve(translate("dev"), _points(records, "dev", "score"), ORANGE)
+    scores = curve("dev", (row.score for row in rows), ORANGE)
     return [loss, Chart(top.metric, (scores,), best=(top.epoch, top.score))]
 
 

@@ -13,6 +13,7 @@ from jumok.errors import TraceError
 from jumok.interpret.aggregate import DisplayOptions, Floats
 from jumok.interpret.trace import Trace
 from jumok.language import translate
+from jumok.notebook_figure import JumokFigure
 from jumok.viewer.figures.attention import LINES_FROM
 from jumok.viewer.figures.canvas import (
     GAP,
@@ -21,7 +22,6 @@ from jumok.viewer.figures.canvas import (
     SOFT,
     Canvas,
     FigureStyle,
-    JumokFigure,
     colormap,
     small_font,
 )

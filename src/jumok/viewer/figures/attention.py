@@ -7,12 +7,12 @@ from matplotlib.colors import Normalize
 from jumok.interpret.aggregate import DisplayOptions, Floats
 from jumok.interpret.trace import Trace
 from jumok.language import translate
+from jumok.notebook_figure import JumokFigure
 from jumok.viewer.figures.canvas import (
     GAP,
     LINE_HEIGHT,
     Canvas,
     FigureStyle,
-    JumokFigure,
     small_font,
     text_width,
 )

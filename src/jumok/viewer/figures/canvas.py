@@ -1,20 +1,19 @@
 """The canvas of a figure: positions in inches from the top left corner, font sizes in points."""
 
-import os
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import IO, Any, Literal
+from typing import Literal
 
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.colors import Colormap, ListedColormap
-from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
 from jumok.errors import TraceError, or_list
-from jumok.fonts import FAMILY, figure_bytes, replace_missing_glyphs
+from jumok.fonts import FAMILY, replace_missing_glyphs
 from jumok.fonts import plot_style as font_style
+from jumok.notebook_figure import JumokFigure
 from jumok.viewer.colours import Ramp, colour_table
 from jumok.viewer.figures.options import SCALES, Palette, Scale
 
@@ -106,25 +105,6 @@ PALETTES: dict[Palette, str | None] = {
     "viridis": "viridis_r",
     "grey": "gray_r",
 }
-
-
-class JumokFigure(Figure):
-    """A figure that is saved with jumok's font settings: Type 42 fonts, Hangul, no math text."""
-
-    def savefig(
-        self,
-        fname: str | os.PathLike[str] | IO[bytes],
-        *,
-        transparent: bool | None = None,
-        **kwargs: Any,  # matplotlib's own
-    ) -> None:
-        """Save like matplotlib."""
-        with font_style():
-            super().savefig(fname, transparent=transparent, **kwargs)
-
-    def _repr_png_(self) -> bytes:
-        """The display in a notebook."""
-        return figure_bytes(self, "png")
 
 
 class Canvas:

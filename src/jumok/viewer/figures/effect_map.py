@@ -5,12 +5,12 @@ from matplotlib.colors import CenteredNorm
 from jumok.fonts import plot_style as font_style
 from jumok.interpret.interventions import Effects
 from jumok.language import translate
+from jumok.notebook_figure import JumokFigure
 from jumok.viewer.figures.canvas import (
     GAP,
     LINE_HEIGHT,
     Canvas,
     FigureStyle,
-    JumokFigure,
     bottom_margin,
     colormap,
     small_font,

@@ -17,6 +17,7 @@ from jumok.fonts import replace_missing_glyphs
 from jumok.interpret.schema import Classification, Explained, check_index
 from jumok.interpret.trace import Trace
 from jumok.language import translate
+from jumok.notebook_figure import JumokFigure
 from jumok.viewer.figures.canvas import (
     GAP,
     INK,
@@ -26,7 +27,6 @@ from jumok.viewer.figures.canvas import (
     SOFT,
     Canvas,
     FigureStyle,
-    JumokFigure,
     colormap,
     small_font,
     text_width,

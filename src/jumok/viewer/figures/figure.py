@@ -4,9 +4,10 @@ from jumok.errors import TraceError
 from jumok.fonts import plot_style as font_style
 from jumok.interpret.aggregate import DisplayOptions
 from jumok.interpret.trace import Trace
+from jumok.notebook_figure import JumokFigure
 from jumok.viewer.figures.alignment import alignment
 from jumok.viewer.figures.attention import attention_map, head_grid
-from jumok.viewer.figures.canvas import FigureStyle, JumokFigure
+from jumok.viewer.figures.canvas import FigureStyle
 from jumok.viewer.figures.explanation import explanation
 from jumok.viewer.figures.layer_view import find_layer
 from jumok.viewer.figures.lines import lines

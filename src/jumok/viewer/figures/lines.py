@@ -18,6 +18,7 @@ from jumok.interpret.aggregate import DisplayOptions, Floats
 from jumok.interpret.schema import Muted
 from jumok.interpret.trace import Trace
 from jumok.language import translate
+from jumok.notebook_figure import JumokFigure
 from jumok.viewer.figures.canvas import (
     GAP,
     INK,
@@ -27,7 +28,6 @@ from jumok.viewer.figures.canvas import (
     SOFT,
     Canvas,
     FigureStyle,
-    JumokFigure,
     bottom_margin,
     small_font,
     text_width,

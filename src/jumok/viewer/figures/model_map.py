@@ -15,6 +15,7 @@ from jumok.interpret.aggregate import DisplayOptions, Floats
 from jumok.interpret.schema import Block
 from jumok.interpret.trace import Trace
 from jumok.language import translate
+from jumok.notebook_figure import JumokFigure
 from jumok.viewer.figures.canvas import (
     GAP,
     LINE_HEIGHT,
@@ -22,7 +23,6 @@ from jumok.viewer.figures.canvas import (
     MAX_HEIGHT,
     Canvas,
     FigureStyle,
-    JumokFigure,
     bottom_margin,
     small_font,
     text_width,

@@ -17,6 +17,7 @@ from jumok.errors import TraceError
 from jumok.interpret.schema import check_index
 from jumok.interpret.trace import Trace
 from jumok.language import translate
+from jumok.notebook_figure import JumokFigure
 from jumok.viewer.figures.canvas import (
     GAP,
     INK,
@@ -27,7 +28,6 @@ from jumok.viewer.figures.canvas import (
     SOFT,
     Canvas,
     FigureStyle,
-    JumokFigure,
     colormap,
     small_font,
     text_width,

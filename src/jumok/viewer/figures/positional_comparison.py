@@ -7,11 +7,11 @@ relative error of PE(p + k) = PE(p) T(k) for the best matrix T(k), for every dis
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from jumok.errors import TraceError
 from jumok.fonts import plot_style as font_style
 from jumok.language import translate
+from jumok.notebook_figure import JumokFigure
 from jumok.viewer.positional_encodings import (
     Positions,
     best_shift,
@@ -37,7 +37,7 @@ class Rung:
     positions: Positions  # (length, d); d = 1 for the first two
 
 
-def positional_comparison(length: int = 64, width: int = 32) -> Figure:
+def positional_comparison(length: int = 64, width: int = 32) -> JumokFigure:
     """Draw the encodings for `length` positions and `width` dimensions; `jumok plot positions`.
 
     Raises InputError for fewer than 4 positions, fewer than 2 dimensions or an odd width.
@@ -61,7 +61,7 @@ def positional_comparison(length: int = 64, width: int = 32) -> Figure:
         Rung("sin/cos pairs", "sin(p ωᵢ), cos(p ωᵢ)", sinusoid_pairs(length, width)),
     )
     with font_style():
-        figure = Figure(figsize=(14, 7.5), layout="constrained")
+        figure = JumokFigure(figsize=(14, 7.5), layout="constrained")
         grid = figure.add_gridspec(2, len(encodings), height_ratios=(1.5, 1))
         for number, encoding in enumerate(encodings, start=1):
             _draw_encoding(figure.add_subplot(grid[0, number - 1]), number, encoding)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from jumok.errors import TraceError
 from jumok.interpret.trace import Trace
 from jumok.language import translate
+from jumok.notebook_figure import JumokFigure
 from jumok.viewer.figures.canvas import (
     GAP,
     INK,
@@ -24,7 +25,6 @@ from jumok.viewer.figures.canvas import (
     SOFT,
     Canvas,
     FigureStyle,
-    JumokFigure,
     small_font,
     text_width,
     title_height,

@@ -53,9 +53,9 @@ function Stage({ trace }: StageProps) {
 
 function EffectMap({ trace, width }: { readonly trace: Trace; readonly width: number }) {
   const effects = effectsOf(trace);
-  const live = liveModel.value?.traces;
+  const live = liveModel.value?.traces && !liveModel.value.in_page;
   const other = otherText();
-  if (!live && !effects) return null;
+  if (!live && !effects) return liveModel.value?.in_page ? <p class="hint">{t(ONLY_SERVER)}</p> : null;
   const { drawing, size } = effects ? effectDrawing(trace, effects, Math.max(width - 16, 200), PAGE_COLOURS, diverging(shade.value)) : { drawing: null, size: [0, 0] as const };
   return (
     <section>
@@ -100,6 +100,10 @@ function EffectMap({ trace, width }: { readonly trace: Trace; readonly width: nu
   );
 }
 
+const ONLY_SERVER: Message = {
+  ko: "헤드의 효과와 활성화 패칭은 서버가 계산합니다: jumok view로 모델을 여십시오.",
+  en: "Effects of heads and activation patching are computed by a server: open the model with jumok view.",
+};
 const NO_OTHER: Message = { ko: "먼저 다른 텍스트를 실행하세요: 앞의 실행이 A입니다.", en: "Run another text first: the run before is A." };
 
 const MEASURES: Readonly<Record<Effects["measure"], Message>> = {

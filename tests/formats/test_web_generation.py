@@ -1,0 +1,176 @@
+"""`--to web` of models that generate: the texts in Node are those of the engine."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import jumok
+from jumok.decoding.config import DecodingConfig
+from jumok.engine import load as load_engine
+from jumok.export import export
+from jumok.export.samples import random_samples
+from jumok.formats import web
+from jumok.formats.web import KERNEL, MODEL, PAGE, Web
+from jumok.tasks.pipeline.outputs import GeneratedText
+from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.registry import get_task
+from jumok.tasks.runs.evaluate import evaluation_tables
+from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
+from tests.export.small_models import drawn
+from tests.formats.test_web_tokenizer import odd_texts
+from tests.formats.web_module import run_module
+from tests.tasks.tiny_jobs import CPU, recipe
+
+pytestmark = pytest.mark.usefixtures("compiled")
+
+SEARCHES: list[dict[str, Any]] = [
+    {"beam": 1, "n_best": 1},
+    {"beam": 4, "n_best": 4},
+    {"beam": 3, "n_best": 2, "length_penalty": 0.4, "length_norm": "gnmt"},
+    {"beam": 2, "early_stopping": "never", "min_length": 6, "max_length": 12},
+]
+LINES = ("", " ", "겨울은\n\n추워요.\r\n봄", "뷁 겨울은", "가" * 90, "ㅋㅋㅋ\u200d👍")
+SCORE = 1e-3  # of sums of up to 60 log-probabilities, in another order of summation
+
+
+def overrides(decoding: dict[str, Any]) -> list[str]:
+    return [f"{name}={str(value).lower()}" for name, value in decoding.items()]
+
+
+def requests(folder: Path, texts: list[str]) -> list[dict[str, Any]]:
+    paths = {"file": str(folder / MODEL), "kernel": str(folder / KERNEL), "texts": texts}
+    return [paths | {"decoding": each} for each in SEARCHES]
+
+
+def assert_equal(answer: Any, expected: list[Any]) -> None:
+    """The texts, the candidates with their scores, and the warnings."""
+    assert answer["check"]["passed"], answer["check"]
+    for found, own in zip(answer["predictions"], expected, strict=True):
+        assert isinstance(own, GeneratedText)
+        assert found["text"] == own.output, own.text
+        assert found["finished"] == (own.finish_reason == "stop"), own.text
+        wanted = [(w.code, w.message) for w in own.warnings]
+        assert [(w["code"], w["message"]) for w in found["warnings"]] == wanted
+        candidates = own.n_best or [own]
+        assert [each["text"] for each in found["candidates"]] == [x.output for x in candidates]
+        scores = [each.score for each in candidates]
+        assert [each["score"] for each in found["candidates"]] == pytest.approx(scores, abs=SCORE)
+
+
+def test_note_in_a_page(tmp_path: Path) -> None:
+    note = jumok.load("note", device="cpu")
+    export(Path("note"), "web", tmp_path / "note")
+    (table,) = evaluation_tables(note.recipe, "test", ()).values()
+    texts = [*table.column("source"), *LINES]
+    assert (tmp_path / "note" / PAGE).stat().st_size <= 1_000_000
+    answers = run_module({"models": requests(tmp_path / "note", texts)}, tmp_path)["answers"]
+    for search, answer in zip(SEARCHES, answers, strict=True):
+        model = load_engine("note", decoding=overrides(search))
+        assert_equal(answer, model.predict(texts))
+    assert sum("뷁" in text for text in texts) == 1
+
+
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "as numbers: bytes, pre-norm, places and distances": (
+        "sequence_to_sequence",
+        {"kind": "encoder_decoder", "norm_first": True, "positions": "sinusoidal_rotary"},
+    ),
+    "relative, gated, RMS, untied": (
+        "sequence_to_sequence",
+        {
+            "kind": "encoder_decoder",
+            "positions": "relative",
+            "gated": True,
+            "norm": "rms",
+            "n_layers": 2,
+            "n_decoder_layers": 1,
+            "tie_embeddings": False,
+            "bias": False,
+        },
+    ),
+    "a language model with windows and grouped heads": (
+        "language_modeling",
+        {
+            "kind": "decoder",
+            "positions": "rotary",
+            "n_layers": 3,
+            "norm": "rms",
+            "n_kv_heads": 1,
+            "norm_first": True,
+            "sliding_window": 6,
+            "layer_pattern": "LLG",
+        },
+    ),
+    "a language model as GPT-2": (
+        "language_modeling",
+        {"kind": "decoder", "positions": "learned", "norm_first": True, "activation": "gelu_tanh"},
+    ),
+}
+
+
+def generator(name: str) -> Pipeline:
+    """A model with random weights; texts of several lines are documents."""
+    lines = [chr(i) * 2 for i in range(ord("가"), ord("가") + 40)]
+    config = VocabularyConfig(kind="bpe", size=320, byte_fallback=True, required_characters="")
+    tokenizer = SentencePieceTokenizer.train(lines, config)
+    task_name, model = MODELS[name]
+    plan = recipe(task_name, {"max_length": 40} | model).with_vocabulary(len(tokenizer))
+    task = get_task(task_name)
+    network = drawn(task.build_model(plan.model, ()))
+    return task.pipeline(network, tokenizer, plan, (), CPU)
+
+
+def test_random_models_in_both_precisions(tmp_path: Path) -> None:
+    """Byte pieces, windows that slide, repetitions: what a trained model rarely generates."""
+    jobs, expected = [], []
+    for name in MODELS:
+        model = generator(name)
+        assert Web().unsupported_reason(model) is None, name
+        tokenizer = model.vocabulary
+        assert isinstance(tokenizer, SentencePieceTokenizer)
+        texts = odd_texts(tokenizer, 12)
+        for quantize in (None, "int8"):
+            folder = tmp_path / f"{name}-{quantize}"
+            folder.mkdir()
+            Web().convert(model, folder)
+            samples = random_samples(model, 4, "there are no data")
+            assert Web().difference(model, folder, samples) <= Web.tolerance, name
+            if quantize:
+                Web().quantize(model, folder, folder, "int8")
+            packed = web.packed_model(model, *web._parts(folder))
+            for request in requests(folder, texts):
+                jobs.append(request)
+                expected.append(
+                    packed.with_decoding(overrides(request["decoding"])).predict(texts)
+                    if quantize is None
+                    else None
+                )
+    answers = run_module({"models": jobs}, tmp_path)["answers"]
+    for answer, own in zip(answers, expected, strict=True):
+        if own is not None:
+            assert_equal(answer, own)
+
+
+def test_a_numbers_run_fits_into_a_page(tmp_path: Path) -> None:
+    """A model of the size of the recipe `numbers`; its weights compress less than trained ones."""
+    size = {"n_layers": 2, "d_model": 96, "n_heads": 4, "d_ff": 256, "max_length": 224}
+    lines = [chr(i) for i in range(ord("가"), ord("가") + 1237)]  # pieces of one character
+    config = VocabularyConfig(
+        size=1500, max_piece_length=1, byte_fallback=True, required_characters=""
+    )
+    tokenizer = SentencePieceTokenizer.train(lines, config)
+    model = {"kind": "encoder_decoder", "norm_first": True, "positions": "sinusoidal_rotary"}
+    plan = recipe("sequence_to_sequence", size | model).with_vocabulary(len(tokenizer))
+    task = get_task("sequence_to_sequence")
+    pipeline = task.pipeline(drawn(task.build_model(plan.model, ())), tokenizer, plan, (), CPU)
+    Web().quantize(pipeline, tmp_path, tmp_path, "int8")
+    assert len(tokenizer) > 1_490
+    assert (tmp_path / PAGE).stat().st_size <= 2_500_000
+
+
+def test_decoding_settings_that_the_page_lacks_are_refused() -> None:
+    model = generator("a language model as GPT-2")
+    model.recipe = replace(model.recipe, decoding=DecodingConfig(no_repeat_ngram=2))
+    assert "no_repeat_ngram" in str(Web().unsupported_reason(model))
