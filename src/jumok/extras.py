@@ -12,7 +12,7 @@ from jumok.errors import Message, MissingDependencyError
 
 EXTRAS = {  # the modules of each extra in pyproject.toml; a test compares them
     "train": ("torch", "fontTools", "matplotlib", "pyarrow", "sacrebleu", "tomli_w", "tqdm"),
-    "serve": ("greenlet", "jinja2", "prometheus_client", "sentencex", "starlette", "uvicorn"),
+    "serve": ("greenlet", "jinja2", "prometheus_client", "starlette", "uvicorn"),
     "hf": ("huggingface_hub", "tokenizers"),
     "export": (
         *("ctranslate2", "onnx", "onnxruntime", "onnxscript"),

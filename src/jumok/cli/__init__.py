@@ -20,6 +20,7 @@ COMMANDS = {
     "sweep": "train a grid of recipe values and seeds:  sweep RECIPE key=a,b [--seeds N]",
     "table": "print scores of runs over their seeds:  table RUN ... [--markdown|--latex]",
     "predict": "predict for texts:  predict RUN [TEXT ...]; without TEXT, the lines of stdin",
+    "translate": "translate a document:  translate MODEL FILE [--to FILE] [--glossary TSV]",
     "chat": "chat with an imported model:  chat MODEL [--system TEXT]",
     "import": "convert a Hugging Face checkpoint:  import CHECKPOINT OUT",
     "check": "compare a model's outputs across equivalent computations:  check RUN",

@@ -65,6 +65,9 @@ class DecodingConfig:
     max_extra: int = 10
     stop: tuple[str, ...] = ()  # texts that stop generation
 
+    # output
+    alignment: bool = False  # link the tokens to the characters of the source they attend to
+
     # backend
     kernel: Kernel = "auto"  # the C++ kernel where it is faster than PyTorch; or "native", "torch"
     precision: Precision = "float32"  # of the weights during generation

@@ -20,6 +20,7 @@ from jumok.native.decoder_session import (
 )
 from jumok.native.kernel_choice import KernelChoice
 from jumok.native.layout import generator_dims
+from jumok.native.teacher_forcing import teacher_forced_attention
 from jumok.tasks.inputs.special_tokens import build_source
 from jumok.tasks.pipeline.generated import (
     Generated,
@@ -27,11 +28,13 @@ from jumok.tasks.pipeline.generated import (
     decoded_texts,
     to_generated_text,
 )
+from jumok.tasks.pipeline.links import attention_links
 from jumok.tasks.pipeline.outputs import GeneratedText
 from jumok.tasks.pipeline.segments import Split, predict_parts, splitter, stream_parts
 from jumok.tasks.pipeline.text_inputs import Pair, as_lines, check_texts
 from jumok.tasks.pipeline.text_warnings import row_warnings, unread_tokens, warned
 from jumok.text.ragged import Offsets, Ragged
+from jumok.text.tokenizer import piece_or_empty
 
 BATCH_TOKENS = 4_096  # of the sources and the beams of a batch
 BATCH_ROWS = 32  # of a batch of continuations
@@ -167,6 +170,8 @@ class GenerationModel(EngineModel[GeneratedText]):
             to_generated_text(text, candidates, tokenizer, n_best)
             for text, candidates in zip(texts, found, strict=True)
         ]
+        if self.decoding.alignment and not continues:
+            outputs = self._linked(outputs)
         rows = [[text] for text in texts]
         warnings = row_warnings(rows, self.vocabulary, self._unread(rows))
         return warned(outputs, warnings)
@@ -190,6 +195,26 @@ class GenerationModel(EngineModel[GeneratedText]):
             )
             for i, each in zip(batch, hypotheses, strict=True):
                 found[i] = decoded_texts(run.target_tokenizer, each)
+        return found
+
+    def _linked(self, outputs: Sequence[GeneratedText]) -> list[GeneratedText]:
+        """The outputs with the links of their tokens, by one teacher-forced pass over each."""
+        run = self._run
+        encoded = Ragged.from_lists(run.tokenizer.encode_batch([each.text for each in outputs]))
+        sources = build_source(run.tokenizer, encoded, run.config.max_length)
+        found = list(outputs)
+        for batch in _batches(sources.lengths, BATCH_TOKENS):
+            rows = [sources[i].tolist() for i in batch]
+            targets = [[token.id for token in outputs[i].tokens] for i in batch]
+            start = run.target_tokenizer.decoder_start_id
+            weights = teacher_forced_attention(self._weights, rows, targets, start)
+            for i, row, each in zip(batch, rows, weights, strict=True):
+                pieces = [piece_or_empty(run.tokenizer, id_) for id_ in row]
+                target_pieces = [token.piece for token in outputs[i].tokens]
+                links = attention_links(
+                    outputs[i].text, pieces, outputs[i].output, target_pieces, each
+                )
+                found[i] = replace(outputs[i], links=links)
         return found
 
     def _continue(self, texts: Sequence[str], on_token: OnNewToken | None) -> list[list[Generated]]:

@@ -1,24 +1,29 @@
 """The routes of LibreTranslate: /translate, /detect and /languages."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from jumok.config_io import to_dict
+from jumok.documents import Document
+from jumok.documents.document import Translation
+from jumok.documents.placement import Link
 from jumok.safe_json import parse_json
 from jumok.serving.app import HASH_HEADER
 from jumok.serving.fields import ANYTHING, choice, integer, object_of, text, text_or_texts
 from jumok.serving.languages import LANGUAGES, detect_languages, language_pair
 from jumok.serving.limits import Limits
-from jumok.serving.markup import Markup
 from jumok.serving.openapi import OBJECT, ApiRoute
 from jumok.serving.replies import json_reply
 from jumok.serving.requests import read_form_or_object
 from jumok.serving.routes import answer, one_version
 from jumok.serving.scheduler import Answer
 from jumok.serving.service import ServedModel, Service
+from jumok.tasks.pipeline.text_warnings import EMPTY_TEXT
+from jumok.terminal import to_json_line
 from jumok.web.app import Route
 from jumok.web.errors import RequestError, invalid
 
@@ -74,29 +79,21 @@ class TranslationRoutes:
         n, q = content.get("alternatives", 0), content["q"]
         single = isinstance(q, str)
         texts = [q] if single else q
-        inputs = _Inputs.of(texts, html=content.get("format") == "html")
-        if len(inputs.texts) > self._limits.texts:
-            raise invalid(
-                "request.too_many_texts",
-                "{param} must have at most {high} texts between tags; send several requests",
-                "q",
-                high=self._limits.texts,
-            )
+        inputs = _Inputs([Document.read(each, content.get("format", "text")) for each in texts])
         model, detected = self._choose(content.get("source"), content.get("target"), inputs)
-        decoding = f'{{"beam": {n + 1}, "n_best": {n + 1}, "sample": false}}' if n else ""
-        message = {"kind": "predict", "decoding": decoding, "sentences": True}
+        message = {"kind": "predict", "decoding": inputs.decoding(n), "sentences": True}
         answers: list[Answer] = []
         if inputs.texts:
             answers = await answer(request, model, message, inputs.texts, self._limits, "q")
             one_version(answers)
         outputs = [parse_json(each.payload) for each in answers]
-        found = inputs.join([output["output"] for output in outputs])
+        found = inputs.join([(output["output"], output.get("links")) for output in outputs])
         reply: dict[str, Any] = {"translatedText": found[0] if single else found}
         if detected is not None:
             reply["detectedLanguage"] = detected if single else [detected] * len(texts)
         if n:
             ranks = [
-                inputs.join([output["n_best"][rank]["output"] for output in outputs])
+                inputs.join([(output["n_best"][rank]["output"], None) for output in outputs])
                 for rank in range(1, min((len(each["n_best"]) for each in outputs), default=1))
             ]
             others = [[row[number] for row in ranks] for number in range(len(texts))]
@@ -203,43 +200,79 @@ class TranslationRoutes:
 
 @dataclass(frozen=True)
 class _Inputs:
-    """The texts to translate: the given ones, or those between the tags of HTML."""
+    """The given texts as documents; what a model reads of each is one text, a block on each line.
 
-    texts: list[str]
-    markups: Sequence[Markup] | None  # None: plain texts
+    So that a model, which translates line by line, has all blocks of a text at once.
+    """
 
-    @classmethod
-    def of(cls, given: Sequence[str], *, html: bool) -> "_Inputs":
-        if not html:
-            return cls(list(given), None)
-        markups = [Markup.split(each) for each in given]
-        return cls([text for markup in markups for text in markup.texts], markups)
+    documents: Sequence[Document]
 
-    def join(self, translated: Sequence[str]) -> list[str]:
-        """The translation of each given text."""
-        if self.markups is None:
-            return list(translated)
+    @property
+    def texts(self) -> list[str]:
+        """What is translated: of each document with a block."""
+        return ["\n".join(block.text for block in each.blocks) for each in self._translated]
+
+    def decoding(self, n_alternatives: int) -> str:
+        """The settings as JSON, "" for those of the model: alternatives, links of the words."""
+        settings: dict[str, Any] = {}
+        if n_alternatives:
+            settings |= dict.fromkeys(("beam", "n_best"), n_alternatives + 1) | {"sample": False}
+        if any(block.needs_links for each in self.documents for block in each.blocks):
+            settings["alignment"] = True
+        return to_json_line(settings) if settings else ""
+
+    def join(self, translations: Sequence[Translation]) -> list[str]:
+        """The translation of each given text, from those of `texts`; empty if the model's is."""
+        found = iter(translations)
         return [
-            markup.join(rows)
-            for markup, rows in zip(self.markups, self._split(translated), strict=True)
+            _joined(each, *next(found)) if each.blocks else each.write([])
+            for each in self.documents
         ]
 
     def warnings(self, outputs: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
-        """The warnings of each given text, of HTML each code once."""
-        found = [output.get("warnings", []) for output in outputs]
-        if self.markups is None:
-            return found
+        """The warnings of each given text; of one without a letter that it is empty, if it is."""
+        found = iter([output.get("warnings", []) for output in outputs])
+        empty = [to_dict(EMPTY_TEXT)]
         return [
-            list({each["code"]: each for warnings in rows for each in warnings}.values())
-            for rows in self._split(found)
+            next(found) if each.blocks else [] if each.write([]).strip() else empty
+            for each in self.documents
         ]
 
-    def _split(self, values: Sequence[Any]) -> Iterator[Sequence[Any]]:
-        """The values of the texts of each given text."""
-        at = 0
-        for markup in self.markups or ():
-            yield values[at : at + len(markup.texts)]
-            at += len(markup.texts)
+    @property
+    def _translated(self) -> list[Document]:
+        return [each for each in self.documents if each.blocks]
+
+
+def _joined(document: Document, text: str, links: Sequence[Link] | None) -> str:
+    if not text and document.parts == document.blocks and not document.blocks[0].placed:
+        return ""  # otherwise a block without a translation stays as it is
+    return document.write(_by_line(len(document.blocks), text, links))
+
+
+def _by_line(n: int, text: str, links: Sequence[Link] | None) -> list[Translation]:
+    r"""The translations of n blocks from that of their lines, with the links of each.
+
+    A model that does not translate line by line may return other lines: then the first block has
+    all of them.
+
+    >>> _by_line(2, "a\nbc", [(0, 1, 0, 2, 1.0), (2, 4, 3, 4, 1.0)])
+    [('a', [(0, 1, 0, 2, 1.0)]), ('bc', [(0, 2, 3, 4, 1.0)])]
+    """
+    lines = text.split("\n")
+    if len(lines) != n:
+        return [(" ".join(lines), links), *[("", None)] * (n - 1)]
+    found: list[Translation] = []
+    start = 0
+    for line in lines:
+        end = start + len(line)
+        own = [
+            (t - start, t_end - start, s, s_end, weight)
+            for t, t_end, s, s_end, weight in links or ()
+            if start <= t < end
+        ]
+        found.append((line, own if links is not None else None))
+        start = end + 1
+    return found
 
 
 def _no_translator(path: str) -> RequestError:

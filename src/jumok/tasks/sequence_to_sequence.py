@@ -30,6 +30,7 @@ from jumok.tasks.pipeline.generation import (
     generate_all,
     generation_request,
     greedy_config,
+    linked_output,
 )
 from jumok.tasks.pipeline.generation_pipeline import as_generation
 from jumok.tasks.pipeline.outputs import EvaluationResult, GeneratedText, RunOutputs
@@ -159,10 +160,13 @@ class Seq2SeqTask(GenerativeTask):
         """The generated target of each text."""
         outputs = self.generate(pipeline, texts)
         tokenizer, n_best = pipeline.target_vocabulary, pipeline.recipe.decoding.n_best
-        return [
+        found = [
             to_generated_text(text, candidates, tokenizer, n_best)
             for text, candidates in zip(texts, outputs, strict=True)
         ]
+        if not pipeline.recipe.decoding.alignment:
+            return found
+        return [linked_output(pipeline, output) for output in found]
 
     def stream(
         self, pipeline: Pipeline, text: str, on_text: Callable[[str], None]

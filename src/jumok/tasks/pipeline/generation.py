@@ -31,6 +31,7 @@ from jumok.tasks.pipeline.backends import DecoderBackends
 from jumok.tasks.pipeline.distributed_map import Codec, distributed_map
 from jumok.tasks.pipeline.generated import Generated, decoded_texts
 from jumok.tasks.pipeline.generation_pipeline import as_generation
+from jumok.tasks.pipeline.links import attention_links
 from jumok.tasks.pipeline.outputs import GeneratedText
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.ragged import Ragged
@@ -221,6 +222,15 @@ def align_output(pipeline: Pipeline, output: GeneratedText) -> AlignedOutput:
     return AlignedOutput(
         tuple(piece_or_empty(tokenizer, id_) for id_ in source), tuple(map(tuple, weights))
     )
+
+
+def linked_output(pipeline: Pipeline, output: GeneratedText) -> GeneratedText:
+    """An output with the links of its tokens, from `align_output`."""
+    aligned = align_output(pipeline, output)
+    pieces = [token.piece for token in output.tokens]
+    weights = np.array(aligned.alignment, np.float32).reshape(len(pieces), len(aligned.source))
+    links = attention_links(output.text, aligned.source, output.output, pieces, weights)
+    return replace(output, links=links)
 
 
 def _rounded(weights: NDArray[np.float32]) -> list[list[float]]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 FinishReason = Literal["stop", "length"]
+Link = tuple[int, int, int, int, float]  # characters of the output, of the text; a weight
 
 
 class Output(Protocol):
@@ -173,7 +174,9 @@ class GeneratedText:
 
     `n_best` holds all candidates where several were requested: of a beam the best first, samples
     in the order in which they were drawn. `loop` describes a repetition at the end. `tokens` are
-    those of the best candidate, including [EOS]. `seed` is that of a sample, and `finish_reason`
+    those of the best candidate, including [EOS]. With `decoding.alignment` the `links` are what
+    they attend to: (start, end) in the output, (start, end) in the text, and a weight of 0.1 to 1;
+    a token may have several. `seed` is that of a sample, and `finish_reason`
     "length" where a limit ended the output.
 
     >>> answer = GeneratedText("겨울은 추워요.", "Winter is cold.", -0.0006)
@@ -188,6 +191,7 @@ class GeneratedText:
     loop: str | None = None
     tokens: tuple[GeneratedToken, ...] = field(default=(), compare=False, repr=False)
     attention: list[list[float]] | None = field(default=None, compare=False, repr=False)  # of them
+    links: tuple[Link, ...] | None = field(default=None, compare=False, repr=False)
     seed: int | None = field(default=None, compare=False, repr=False)
     finish_reason: FinishReason = field(default="stop", compare=False, repr=False)
     warnings: tuple[OutputWarning, ...] = field(default=(), repr=False)

@@ -8,7 +8,7 @@ with a mark such as "." or "?", not with a Korean ending alone.
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from jumok.tasks.pipeline.outputs import Candidate, GeneratedText, OutputWarning
+from jumok.tasks.pipeline.outputs import Candidate, GeneratedText, Link, OutputWarning
 from jumok.tasks.pipeline.text_warnings import EMPTY_TEXT
 
 _LINE_END = re.compile("(\r\n|[\n\r\u2028\u2029])")
@@ -40,15 +40,19 @@ def split_lines(text: str) -> list[str]:
 def split_text(text: str, split_line: Callable[[str], Sequence[str]]) -> Iterator[tuple[str, str]]:
     r"""What is translated, and the white space that follows it and is kept.
 
+    Sentences without any between them get a space, which most languages need.
+
     >>> list(split_text("가.  나.\n\n다", split_sentences))
     [('가.', '  '), ('나.', '\n'), ('', '\n'), ('다', '')]
+    >>> list(split_text("今日は。元気?", split_sentences))
+    [('今日は。', ' '), ('元気?', '')]
     """
     parts = _LINE_END.split(text)
     for line, end in zip(parts[::2], [*parts[1::2], ""], strict=True):
         sentences = split_line(line) if line.strip() else [""]
         for number, sentence in enumerate(sentences, 1):
             kept = sentence.rstrip() if number < len(sentences) else sentence
-            gap = sentence[len(kept) :] if number < len(sentences) else end
+            gap = sentence[len(kept) :] or " " if number < len(sentences) else end
             yield kept, gap
 
 
@@ -139,11 +143,31 @@ def join_outputs(
         sum(output.score for output in outputs),
         n_best=candidates,
         loop=next((output.loop for output in outputs if output.loop), None),
+        links=_joined_links(text, parts),
         tokens=tuple(token for output in outputs for token in output.tokens),
         seed=outputs[0].seed,
         finish_reason="length" if any(o.finish_reason == "length" for o in outputs) else "stop",
         warnings=tuple(warnings.values()),
     )
+
+
+def _joined_links(
+    text: str, parts: Sequence[tuple[GeneratedText | None, str]]
+) -> tuple[Link, ...] | None:
+    """The links of all parts, at their places in the whole texts; None if no part has any."""
+    found: list[Link] = []
+    at, read = 0, 0  # in the output and in the text
+    for output, gap in parts:
+        if output is not None:
+            read = max(text.find(output.text, read), read)
+            found += [
+                (at + t, at + t_end, read + s, read + s_end, weight)
+                for t, t_end, s, s_end, weight in output.links or ()
+            ]
+            read += len(output.text)
+            at += len(output.output)
+        at += len(gap)
+    return tuple(found) if any(output and output.links is not None for output, _ in parts) else None
 
 
 def _joined_candidate(parts: Sequence[tuple[GeneratedText | None, str]], number: int) -> Candidate:

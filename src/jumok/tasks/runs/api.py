@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any, overload
 
 from jumok.atomic_io import expand_home
+from jumok.documents.glossary import Glossary
+from jumok.documents.memory import Memory
 from jumok.errors import InputError
 from jumok.extras import naming_extras
 from jumok.pretrained.hub import upload
 from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.pipeline.translation import TranslatedDocument, translate_document
 from jumok.tasks.recipe.recipe import Recipe, change_recipe, load_recipe
 from jumok.tasks.runs import train as training
 from jumok.tasks.runs.evaluate import evaluate as evaluate_table
@@ -93,6 +96,32 @@ class Run:
     def predict(self, texts: str | Sequence[str]) -> Any | list[Any]:
         """The output of the recipe's task for one text, or a list of them for a list of texts."""
         return self._pipeline(texts)
+
+    def translate(
+        self,
+        source: str,
+        *,
+        format: str = "text",  # noqa: A002  the word of the command
+        glossary: Mapping[str, str] | None = None,
+        memory: PathLike | None = None,
+    ) -> TranslatedDocument:
+        """The translation of the characters of a file, which keeps its format and its lines.
+
+        format    "text", "wrapped", "html", "markdown", "po", "srt", "vtt": see docs/translation.md
+        glossary  terms and their translations
+        memory    a file of sentences that are translated already; new ones are added
+
+        Raises InputError for an unknown format and for a run that does not generate text.
+
+            run.translate("<p>겨울은 <b>추워요</b>.</p>", format="html").text
+        """
+        return translate_document(
+            self._pipeline,
+            source,
+            format=format,
+            glossary=None if glossary is None else Glossary(dict(glossary)),
+            memory=None if memory is None else Memory.open(Path(memory)),
+        )
 
     def push_to_hub(self, name: str, *, private: bool = True, revision: str | None = None) -> str:
         """Upload the run to OWNER/NAME on the Hugging Face Hub; returns the URL of the commit.

@@ -1,0 +1,156 @@
+"""jumok translate: a document in another language, in the same format."""
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jumok.cli.options import (
+    DecodingOverrides,
+    DeviceOption,
+    apply_decoding,
+    find_engine,
+    load_ensemble,
+)
+from jumok.errors import Message
+from jumok.shipped import complete_run
+from jumok.terminal import print_notice
+
+if TYPE_CHECKING:
+    from jumok.tasks.pipeline.translation import TextModel, TranslatedDocument
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+MAX_BYTES = 2**28
+SHOWN_WARNINGS = 20
+COUNT_SECONDS = 2.0
+
+
+@app.command()
+def translate(
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL", autocompletion=complete_run, help="A run, or the name of a model."
+        ),
+    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A document; - for stdin.")],
+    to: Annotated[
+        Path | None,
+        typer.Option("--to", metavar="FILE", help="The file to write. [default: stdout]"),
+    ] = None,
+    format: Annotated[  # noqa: A002  the name of the option
+        str | None,
+        typer.Option(
+            "--format",
+            help="text, wrapped, html, markdown, po, srt or vtt. [default: by the name of FILE]",
+        ),
+    ] = None,
+    glossary: Annotated[
+        Path | None,
+        typer.Option("--glossary", metavar="TSV", help="Terms and their translations."),
+    ] = None,
+    memory: Annotated[
+        Path | None,
+        typer.Option(
+            "--memory",
+            metavar="TSV",
+            help="Sentences that are translated already; new ones are added.",
+        ),
+    ] = None,
+    decoding: DecodingOverrides = None,
+    device: DeviceOption = "auto",
+) -> None:
+    """Translate a document: text, HTML, Markdown, .po, .srt or .vtt.
+
+    The same command goes on with a translation that was stopped.
+    """
+    from jumok.atomic_io import write_atomically
+    from jumok.documents import format_of
+    from jumok.documents.glossary import Glossary
+    from jumok.documents.memory import Memory
+    from jumok.documents.tsv import decode
+    from jumok.tasks.pipeline.translation import translate_document
+
+    kind = format or ("text" if str(file) == "-" else format_of(file))
+    source = decode(file, _read(file))
+    terms = None if glossary is None else Glossary.read(glossary)
+    model, key = _open(run, decoding or [], device)
+    unfinished = None if to is None or memory else to.with_name(f"{to.name}.{key}.tsv")
+    path = memory or unfinished
+    found = translate_document(
+        model,
+        source,
+        format=kind,
+        glossary=terms,
+        memory=None if path is None else Memory.open(path),
+        progress=_Count(),
+    )
+    if to is None:
+        sys.stdout.write(found.text)
+    else:
+        write_atomically(to, found.text.encode())
+        if unfinished is not None:
+            unfinished.unlink(missing_ok=True)
+    _report(found)
+
+
+def _read(file: Path) -> bytes:
+    from jumok.atomic_io import read_regular
+
+    return sys.stdin.buffer.read() if str(file) == "-" else read_regular(file, MAX_BYTES)
+
+
+def _open(run: Path, decoding: list[str], device: str) -> "tuple[TextModel, str]":
+    """The model, and a key of it and its settings, in the name of an unfinished translation."""
+    from hashlib import sha256
+
+    from jumok.engine.generation import GenerationModel
+
+    engine = find_engine(run, None, device, decoding)
+    if isinstance(engine, GenerationModel):
+        print_notice(f"decoding {engine.decoding_summary}")
+        model: TextModel = engine
+        settings = f"{engine.run.weights_sha256} {engine.decoding_summary}"
+    else:
+        model = apply_decoding(load_ensemble(run, None, device=device), decoding)
+        settings = f"{run.absolute()} {decoding}"
+    return model, sha256(settings.encode()).hexdigest()[:8]
+
+
+class _Count:
+    """Prints how many sentences are done, at most every two seconds."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + COUNT_SECONDS
+
+    def __call__(self, done: int, total: int) -> None:
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + COUNT_SECONDS
+            print_notice(Message("cli.translated", "translated {done:,} of {total:,} sentences",
+                                 done=done, total=total))  # fmt: skip
+
+
+def _report(found: "TranslatedDocument") -> None:
+    """Print to stderr what to look at, and what was computed."""
+    for warning in found.warnings[:SHOWN_WARNINGS]:
+        print_notice(
+            Message(
+                "cli.translation_warning",
+                "line {line:,}: {code}: {message}",
+                line=warning.line,
+                code=warning.code,
+                message=warning.message,
+            )
+        )
+    print_notice(
+        Message(
+            "cli.translated_document",
+            "{sentences:,} sentences, {computed:,} of them computed, {warnings:,} warnings",
+            sentences=found.sentences,
+            computed=found.computed,
+            warnings=len(found.warnings),
+        )
+    )

@@ -1,0 +1,213 @@
+"""Documents in, documents out: the sentences of a document, translated by a model.
+
+    model = jumok.load("runs/koen")
+    translate_document(model, "<p>겨울은 <b>추워요</b>.</p>", format="html").text
+
+A sentence is translated once, whatever the number of its occurrences, and not at all if a
+translation memory has it. Only sentences with markup within need an alignment.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from jumok.documents import Document
+from jumok.documents.block import Block
+from jumok.documents.glossary import Glossary
+from jumok.documents.memory import Memory
+from jumok.errors import InputError
+from jumok.tasks.pipeline.outputs import GeneratedText, Output, OutputWarning
+from jumok.tasks.pipeline.segments import join_outputs, split_sentences, split_text
+from jumok.text.token_spans import token_spans
+
+CHUNK = 64  # sentences that are computed together, and then remembered
+MAX_SENTENCE = 1_000  # characters; a longer one is divided at a space
+LOW_PROBABILITY = 0.5  # the mean of the tokens of a sentence, geometric
+LOW_WORD = 0.2  # of a word, which is named
+
+Progress = Callable[[int, int], None]  # sentences that are done, and all
+
+
+class TextModel(Protocol):
+    """What `jumok.load` and `jumok.engine.load` return for a model that translates."""
+
+    def predict(self, texts: Sequence[Any]) -> Sequence[Output]:
+        """The output of each text."""
+
+    def with_decoding(self, overrides: Sequence[str]) -> "TextModel":
+        """The same model with other settings."""
+
+
+@dataclass(frozen=True)
+class TextWarning:
+    """What to look at in a translated document, with the line of the source file."""
+
+    line: int
+    code: str
+    message: str
+
+
+@dataclass(frozen=True)
+class TranslatedDocument:
+    """A document in another language; `computed` of its `sentences` were not in the memory.
+
+    `sentences` counts equal ones once. The codes of the warnings are those of
+    `jumok.tasks.pipeline.outputs.OutputWarning`, and "low_probability".
+    """
+
+    text: str
+    warnings: tuple[TextWarning, ...]
+    sentences: int
+    computed: int
+
+
+def translate_document(
+    model: TextModel,
+    source: str,
+    *,
+    format: str = "text",  # noqa: A002  the word of the other interfaces
+    glossary: Glossary | None = None,
+    memory: Memory | None = None,
+    progress: Progress = lambda done, total: None,
+) -> TranslatedDocument:
+    r"""Translate the characters of a file, which keeps its format: see `jumok.documents`.
+
+    Raises InputError for an unknown format and for a model that does not generate text.
+
+    >>> from jumok.engine import load
+    >>> found = translate_document(load("note"), "- 겨울은 추워요.\n\n- 겨울은 추워요.\n")
+    >>> found.text, found.sentences
+    ('- Winter is cold.\n\n- Winter is cold.\n', 1)
+    """
+    document = Document.read(source, format)
+    if glossary is not None:
+        document = document.with_terms(glossary.find)
+    blocks = document.blocks
+    linked: dict[str, bool] = {}  # whether a sentence needs links, by sentence
+    for block in blocks:
+        for sentence, _ in _sentences(block.text):
+            linked[sentence] = linked.get(sentence, False) or block.needs_links
+    memory = Memory() if memory is None else memory
+    found, computed = _translate(model, linked, memory, progress)
+    outputs = [_output(block, found) for block in blocks]
+    return TranslatedDocument(
+        document.write([(output.output, output.links) for output in outputs]),
+        tuple(
+            TextWarning(line, warning.code, warning.message)
+            for line, output in zip(document.lines, outputs, strict=True)
+            for warning in output.warnings
+        ),
+        len(linked),
+        computed,
+    )
+
+
+def _sentences(text: str) -> Iterator[tuple[str, str]]:
+    """The sentences of a block, each with the white space that follows it."""
+    for sentence, gap in split_text(text, split_sentences):
+        while len(sentence) > MAX_SENTENCE:
+            end = sentence.rfind(" ", 1, MAX_SENTENCE)
+            end = MAX_SENTENCE if end < 0 else end
+            rest = sentence[end:].lstrip(" ")
+            yield sentence[:end], sentence[end : len(sentence) - len(rest)]
+            sentence = rest
+        yield sentence, gap
+
+
+def _translate(
+    model: TextModel, linked: dict[str, bool], memory: Memory, progress: Progress
+) -> tuple[dict[str, GeneratedText], int]:
+    """The outputs of the sentences, those `linked` with links, and how many were computed."""
+    found = {}
+    for sentence in linked:
+        if sentence in memory.found:
+            translation, links = memory.found[sentence]
+            found[sentence] = GeneratedText(sentence, translation, 0.0, links=links)
+    missing = [
+        sentence
+        for sentence, needs_links in linked.items()
+        if sentence not in found or (needs_links and found[sentence].links is None)
+    ]
+    done = len(linked) - len(missing)
+    progress(done, len(linked))
+    for needs_links in (False, True):
+        rows = [sentence for sentence in missing if linked[sentence] == needs_links]
+        if not rows:
+            continue
+        chosen = model.with_decoding(["alignment=true"]) if needs_links else model
+        for first in range(0, len(rows), CHUNK):
+            outputs = [_generated(each) for each in chosen.predict(rows[first : first + CHUNK])]
+            new = [_kept(output, found.get(output.text)) for output in outputs]
+            memory.add((each.text, each.output, each.links) for each in new)
+            found |= {each.text: each for each in new}
+            done += len(outputs)
+            progress(done, len(linked))
+    return found, len(missing)
+
+
+def _generated(output: Output) -> GeneratedText:
+    if not isinstance(output, GeneratedText):
+        raise InputError(
+            "documents.no_translator",
+            "a document needs a model that translates, got one whose output is {kind}; name a run "
+            "of sequence_to_sequence",
+            kind=type(output).__name__,
+        )
+    return output
+
+
+def _kept(output: GeneratedText, known: GeneratedText | None) -> GeneratedText:
+    """The output, or what the memory has, which may have been corrected by hand."""
+    if known is None or known.output == output.output:
+        return output
+    return known
+
+
+def _output(block: Block, found: dict[str, GeneratedText]) -> GeneratedText:
+    """The output of a block, with the links and warnings of its sentences."""
+    parts: list[tuple[GeneratedText | None, str]] = []
+    for sentence, gap in _sentences(block.text):
+        output = found[sentence]
+        parts.append((_with_quality(output), gap))
+    return join_outputs(block.text, parts, 1)
+
+
+def _with_quality(output: GeneratedText) -> GeneratedText:
+    """The output with a warning if its tokens are improbable for the model."""
+    if not output.tokens:
+        return output
+    mean = math.exp(sum(token.log_probability for token in output.tokens) / len(output.tokens))
+    if mean >= LOW_PROBABILITY:
+        return output
+    words = improbable_words(output)
+    named = f": {', '.join(words[:5])}" if words else ""
+    warning = OutputWarning(
+        "low_probability", f"the tokens have a mean probability of {mean:.2f}{named}"
+    )
+    return replace(output, warnings=(*output.warnings, warning))
+
+
+def improbable_words(output: GeneratedText) -> list[str]:
+    """The words of a translation with a probability below `LOW_WORD`, in order.
+
+    >>> from jumok.tasks.pipeline.outputs import GeneratedToken
+    >>> tokens = [("▁a", -0.1), ("▁ve", -1.0), ("ry", -1.5), (".", -0.1)]
+    >>> improbable_words(GeneratedText("", "a very.", -2.7, tokens=tuple(
+    ...     GeneratedToken(piece, 0, p) for piece, p in tokens)))
+    ['very.']
+    """
+    spans = token_spans(output.output, [token.piece for token in output.tokens])
+    found = []
+    position = 0
+    for word in output.output.split():
+        start = output.output.index(word, position)
+        position = start + len(word)
+        log_p = sum(
+            token.log_probability
+            for token, (first, last) in zip(output.tokens, spans, strict=True)
+            if start <= first < last <= position
+        )
+        if log_p < math.log(LOW_WORD):
+            found.append(word)
+    return found
