@@ -333,7 +333,9 @@ def markdown_kept(source: str) -> Counter[str]:
     for block in _MARKDOWN.parse(source):
         if block.type in ("fence", "code_block"):
             found[f"{block.type} {block.content}"] += 1
-        elif block.type not in ("inline", "html_block"):
+        elif block.type == "html_block":
+            found.update(re.findall("<[^>]+>", block.content))
+        elif block.type != "inline":
             found[f"{block.type} {block.tag}"] += 1
         for token in block.children or ():
             if token.type in ("code_inline", "html_inline"):

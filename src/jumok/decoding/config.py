@@ -66,7 +66,8 @@ class DecodingConfig:
     stop: tuple[str, ...] = ()  # texts that stop generation
 
     # output
-    alignment: bool = False  # link the tokens to the characters of the source they attend to
+    # > 0: link each token to the characters of the source that it attends to with this weight
+    alignment: float = 0.0
 
     # backend
     kernel: Kernel = "auto"  # the C++ kernel where it is faster than PyTorch; or "native", "torch"
@@ -105,7 +106,8 @@ class DecodingConfig:
             abs(self.length_penalty) <= MAX_LENGTH_PENALTY,
             f"between -{MAX_LENGTH_PENALTY} and {MAX_LENGTH_PENALTY}",
         )
-        self._check("min_p", 0.0 <= self.min_p < 1.0, "at least 0 and less than 1")
+        for name in ("min_p", "alignment"):
+            self._check(name, 0.0 <= getattr(self, name) < 1.0, "at least 0 and less than 1")
 
     def _check(self, name: str, valid: bool, constraint: str, advice: str = "") -> None:
         if not valid:

@@ -4,7 +4,7 @@
     {} {0} {name!r} {{ name }}       str.format, ICU, Jinja
     $VAR ${VAR}                      shells, templates
     `code` ``code`` :ref:`name`      Markdown, reStructuredText
-    https://example.org me@host.org  addresses
+    http://... ftp://... me@host.org addresses
 
 The time is linear in the length of the text.
 """
@@ -36,8 +36,8 @@ def split_atoms(text: str) -> Iterator[tuple[str, bool]]:
 
     >>> list(split_atoms("파일 %(name)s의 50%가 있습니다"))
     [('파일 ', False), ('%(name)s', True), ('의 50%가 있습니다', False)]
-    >>> [part for part, kept in split_atoms("${HOME}, {0!r}, `a b`, https://a.kr/b?c=d.") if kept]
-    ['${HOME}', '{0!r}', '`a b`', 'https://a.kr/b?c=d']
+    >>> [part for part, kept in split_atoms("${HOME}, {0!r}, `a b`, ftp://a.kr/b?c=d.") if kept]
+    ['${HOME}', '{0!r}', '`a b`', 'ftp://a.kr/b?c=d']
     """
     position = 0
     for match in ATOM.finditer(text):

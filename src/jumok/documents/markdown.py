@@ -88,9 +88,12 @@ class _Reader:
             return at + 1
         if text.startswith("|") or self._is_table_head(at):
             return self._table(at, prefix, text, end)
-        self._paragraph.append((prefix, text, end))
         if text.endswith(("  ", "\\")):  # a hard line break
+            kept = text.rstrip().removesuffix("\\")
+            self._paragraph.append((prefix, kept, text[len(kept) :] + end))
             self._end_paragraph()
+        else:
+            self._paragraph.append((prefix, text, end))
         return at + 1
 
     def _is_indented_code(self, width: int, mark: str) -> bool:

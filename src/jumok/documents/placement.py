@@ -17,6 +17,7 @@ from jumok.documents.atoms import ATOM
 from jumok.documents.nodes import Atom, Pair
 
 Link = tuple[int, int, int, int, float]  # characters of the translation, of the text; a weight
+MIN_LINK = 0.1  # weight, of decoding.alignment; smaller ones decide no word
 Escape = Callable[[str], str]
 Kind = Literal["word", "kept", "markup", "space"]  # "kept": an atom that the translation has
 

@@ -212,7 +212,8 @@ class GenerationModel(EngineModel[GeneratedText]):
                 pieces = [piece_or_empty(run.tokenizer, id_) for id_ in row]
                 target_pieces = [token.piece for token in outputs[i].tokens]
                 links = attention_links(
-                    outputs[i].text, pieces, outputs[i].output, target_pieces, each
+                    *(outputs[i].text, pieces, outputs[i].output, target_pieces),
+                    *(each, self.decoding.alignment),
                 )
                 found[i] = replace(outputs[i], links=links)
         return found

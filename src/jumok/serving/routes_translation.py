@@ -10,7 +10,7 @@ from starlette.responses import Response
 from jumok.config_io import to_dict
 from jumok.documents import Document
 from jumok.documents.document import Translation
-from jumok.documents.placement import Link
+from jumok.documents.placement import MIN_LINK, Link
 from jumok.safe_json import parse_json
 from jumok.serving.app import HASH_HEADER
 from jumok.serving.fields import ANYTHING, choice, integer, object_of, text, text_or_texts
@@ -218,7 +218,7 @@ class _Inputs:
         if n_alternatives:
             settings |= dict.fromkeys(("beam", "n_best"), n_alternatives + 1) | {"sample": False}
         if any(block.needs_links for each in self.documents for block in each.blocks):
-            settings["alignment"] = True
+            settings["alignment"] = MIN_LINK
         return to_json_line(settings) if settings else ""
 
     def join(self, translations: Sequence[Translation]) -> list[str]:

@@ -15,7 +15,7 @@ from jumok.data.files.tables import DOUBLE_QUOTED_SHA256, read_table
 from jumok.data.load import load_splits
 from jumok.data.split_rules import hash_bucket
 from jumok.data.splits import CLASSIFICATION, PAIRS, REGRESSION, SEQUENCES, TAGGING, TEXTS, Splits
-from jumok.errors import InputError
+from jumok.errors import DataError, InputError
 from tests.errors import raises
 from tests.shared_data import shared_data
 
@@ -266,3 +266,39 @@ def test_novels_are_one_text_cut_at_nine_tenths(shared: Path) -> None:
 
 def test_the_double_quoted_files_are_those_of_nsmc() -> None:
     assert {file.sha256 for file in CORPORA["nsmc"].files} == DOUBLE_QUOTED_SHA256
+
+
+def test_flores_is_for_evaluation_only(shared: Path) -> None:
+    """It has no training split, so that neither a recipe nor `data.extra` trains on it."""
+    for name in ("koen-flores", "enko-flores"):
+        splits = load_splits(DataConfig(corpus=name), SEQUENCES)
+        assert counts(splits) == {"dev": 997, "test": 1_012}
+        with raises(DataError, "data.no_such_split"):
+            _ = splits.train
+    extra = DataConfig(corpus="koen", extra=("koen-flores",))
+    with raises(DataError, "data.no_such_split"):
+        load_splits(extra, SEQUENCES)
+
+
+@pytest.mark.slow
+def test_no_sentence_of_flores_is_in_a_training_split(shared: Path) -> None:
+    flores = load_splits(DataConfig(corpus="koen-flores"), SEQUENCES)
+    held_out = {
+        normal_form(text)
+        for table in flores.tables.values()
+        for column in SEQUENCES
+        for text in table.column(column)
+    }
+    assert len(held_out) > 2 * (997 + 1_012) - 10  # a few are equal
+    for name in ("koen", "koen-1961"):
+        train = load_splits(DataConfig(corpus=name), SEQUENCES, only=["train"]).train
+        for column in SEQUENCES:
+            assert not held_out.intersection(map(normal_form, train.column(column)))
+    small = find_file([shared / "ko-small"], "ko-small.txt")
+    if small is not None:
+        assert not held_out.intersection(map(normal_form, read_table(small, TEXTS).column("text")))
+
+
+def normal_form(text: str) -> str:
+    """The letters and digits, without case: what decides that two sentences are equal."""
+    return "".join(filter(str.isalnum, text.lower()))

@@ -114,3 +114,35 @@ KOEN = _parallel_corpus("koen", "Korean -> English", _INTO_ENGLISH)
 ENKO = _parallel_corpus("enko", "English -> Korean", _INTO_KOREAN)
 KOEN_1961 = _bible_1961("koen-1961", "Korean -> English", _INTO_ENGLISH)
 ENKO_1961 = _bible_1961("enko-1961", "English -> Korean", _INTO_KOREAN)
+
+_FLORES = {  # SHA-256 and bytes
+    "flores-dev.ko": ("b309cfc95f11fcf5be423eb43c31cef9aef91c504ebd25d4ef6b11cb916c29c2", 151_915),
+    "flores-dev.en": ("51a25f527fd81f428b6933d85a2f5e5544af92aa82042c7fbf0c4120327fba0a", 126_287),
+    "flores-test.ko": ("540972696230a56e888f1fbd04b7000135c436351f5e467f99ce67fdccd8df0f", 158_811),
+    "flores-test.en": ("612e9fbe87997617c0fa8fa8929654a4f49b728d96738112c2b86ef6a1d78d88", 133_108),
+}
+
+
+def _flores(name: str, direction: str, source: str, target: str) -> Corpus:
+    """FLORES-200 (NLLB Team 2022): dev and devtest, without a training split."""
+    return Corpus(
+        name=name,
+        description=f"{direction}: FLORES-200, 997 + 1,012 sentences; for evaluation only",
+        licence="CC BY-SA 4.0",
+        url="https://github.com/mozilla/firefox-translations-models",
+        columns={"source": "source", "target": "target"},
+        target_language="ko" if target == "ko" else "",
+        files=tuple(
+            CorpusFile(file, *_FLORES[file], url="", folder="flores")
+            for part in ("dev", "test")
+            for file in (f"flores-{part}.{source}", f"flores-{part}.{target}")
+        ),
+        splits={
+            part: (RowRange((f"flores-{part}.{source}", f"flores-{part}.{target}")),)
+            for part in ("dev", "test")
+        },
+    )
+
+
+KOEN_FLORES = _flores("koen-flores", "Korean -> English", "ko", "en")
+ENKO_FLORES = _flores("enko-flores", "English -> Korean", "en", "ko")

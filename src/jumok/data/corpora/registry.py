@@ -2,7 +2,14 @@
 
 from jumok.config_io import suggest
 from jumok.data.corpora.corpus import Corpus
-from jumok.data.corpora.korean_english import ENKO, ENKO_1961, KOEN, KOEN_1961
+from jumok.data.corpora.korean_english import (
+    ENKO,
+    ENKO_1961,
+    ENKO_FLORES,
+    KOEN,
+    KOEN_1961,
+    KOEN_FLORES,
+)
 from jumok.data.corpora.korean_text import KO_SMALL
 from jumok.data.corpora.labelled import CHATBOT, HATE, INTENTS, KLUE_NER, YNAT
 from jumok.data.corpora.multi30k import MULTI30K_EN_DE, MULTI30K_EN_FR
@@ -55,6 +62,8 @@ CORPORA: dict[str, Corpus] = {
         ENKO,
         KOEN_1961,
         ENKO_1961,
+        KOEN_FLORES,
+        ENKO_FLORES,
         NSMC_TEXT,
         KO_SMALL,
         NOVELS,

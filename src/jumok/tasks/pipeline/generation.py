@@ -229,7 +229,8 @@ def linked_output(pipeline: Pipeline, output: GeneratedText) -> GeneratedText:
     aligned = align_output(pipeline, output)
     pieces = [token.piece for token in output.tokens]
     weights = np.array(aligned.alignment, np.float32).reshape(len(pieces), len(aligned.source))
-    links = attention_links(output.text, aligned.source, output.output, pieces, weights)
+    least = pipeline.recipe.decoding.alignment
+    links = attention_links(output.text, aligned.source, output.output, pieces, weights, least)
     return replace(output, links=links)
 
 

@@ -12,8 +12,6 @@ from jumok.tasks.pipeline.outputs import Link
 from jumok.text.offsets import Span
 from jumok.text.token_spans import token_spans
 
-MIN_WEIGHT = 0.1  # of a link; smaller weights decide no word
-
 
 def attention_links(
     text: str,
@@ -21,8 +19,9 @@ def attention_links(
     output: str,
     target_pieces: Sequence[str],
     weights: NDArray[np.float32],
+    least: float,
 ) -> tuple[Link, ...]:
-    """The links of each target token with the source tokens that it attends to most.
+    """The links of each target token with the source tokens that have at least this weight.
 
     weights (T, S) are attention weights, those of the end tokens included. A source token that
     covers no characters, as [EOS], attracts much attention and has no meaning: the weights are
@@ -30,7 +29,7 @@ def attention_links(
 
     >>> weights = np.array([[0.1, 0.3, 0.6], [0.5, 0.1, 0.4]], np.float32)
     >>> attention_links("비가 옵니다", ["▁비가", "▁옵니다", "</s>"], "rain falls",
-    ...                 ["▁rain", "▁falls"], weights)
+    ...                 ["▁rain", "▁falls"], weights, 0.1)
     ((0, 4, 0, 2, 0.25), (0, 4, 3, 6, 0.75), (5, 10, 0, 2, 0.833), (5, 10, 3, 6, 0.167))
     """
     sources, targets = token_spans(text, source_pieces), token_spans(output, target_pieces)
@@ -40,7 +39,7 @@ def attention_links(
     return tuple(
         (*target, *sources[s], round(float(shares[t, s]), 3))
         for t, target in enumerate(targets[: len(weights)])
-        for s in np.flatnonzero(shares[t] >= MIN_WEIGHT).tolist()
+        for s in np.flatnonzero(shares[t] >= least).tolist()
         if _covers(target)
     )
 

@@ -175,7 +175,7 @@ class GeneratedText:
     `n_best` holds all candidates where several were requested: of a beam the best first, samples
     in the order in which they were drawn. `loop` describes a repetition at the end. `tokens` are
     those of the best candidate, including [EOS]. With `decoding.alignment` the `links` are what
-    they attend to: (start, end) in the output, (start, end) in the text, and a weight of 0.1 to 1;
+    they attend to: (start, end) in the output, (start, end) in the text, and a weight up to 1;
     a token may have several. `seed` is that of a sample, and `finish_reason`
     "length" where a limit ended the output.
 

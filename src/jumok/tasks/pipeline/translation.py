@@ -16,15 +16,17 @@ from jumok.documents import Document
 from jumok.documents.block import Block
 from jumok.documents.glossary import Glossary
 from jumok.documents.memory import Memory
+from jumok.documents.placement import MIN_LINK
 from jumok.errors import InputError
 from jumok.tasks.pipeline.outputs import GeneratedText, Output, OutputWarning
 from jumok.tasks.pipeline.segments import join_outputs, split_sentences, split_text
 from jumok.text.token_spans import token_spans
 
+TASK = "sequence_to_sequence"
 CHUNK = 64  # sentences that are computed together, and then remembered
 MAX_SENTENCE = 1_000  # characters; a longer one is divided at a space
-LOW_PROBABILITY = 0.5  # the mean of the tokens of a sentence, geometric
-LOW_WORD = 0.2  # of a word, which is named
+LOW_PROBABILITY = 0.65  # the mean of the tokens of a sentence, geometric
+LOW_WORD = 0.3  # of a word, which is named
 
 Progress = Callable[[int, int], None]  # sentences that are done, and all
 
@@ -80,6 +82,7 @@ def translate_document(
     >>> found.text, found.sentences
     ('- Winter is cold.\n\n- Winter is cold.\n', 1)
     """
+    _check_translates(model)
     document = Document.read(source, format)
     if glossary is not None:
         document = document.with_terms(glossary.find)
@@ -135,9 +138,9 @@ def _translate(
         rows = [sentence for sentence in missing if linked[sentence] == needs_links]
         if not rows:
             continue
-        chosen = model.with_decoding(["alignment=true"]) if needs_links else model
+        chosen = model.with_decoding([f"alignment={MIN_LINK}"]) if needs_links else model
         for first in range(0, len(rows), CHUNK):
-            outputs = [_generated(each) for each in chosen.predict(rows[first : first + CHUNK])]
+            outputs = [_as_text(each) for each in chosen.predict(rows[first : first + CHUNK])]
             new = [_kept(output, found.get(output.text)) for output in outputs]
             memory.add((each.text, each.output, each.links) for each in new)
             found |= {each.text: each for each in new}
@@ -146,14 +149,19 @@ def _translate(
     return found, len(missing)
 
 
-def _generated(output: Output) -> GeneratedText:
-    if not isinstance(output, GeneratedText):
+def _check_translates(model: TextModel) -> None:
+    task = getattr(getattr(model, "recipe", model), "task", TASK)  # of a pipeline, of the engine
+    if task != TASK:
         raise InputError(
             "documents.no_translator",
-            "a document needs a model that translates, got one whose output is {kind}; name a run "
-            "of sequence_to_sequence",
-            kind=type(output).__name__,
+            "a document needs a model that translates, got one for {task}; name a run of "
+            "sequence_to_sequence",
+            task=task,
         )
+
+
+def _as_text(output: Output) -> GeneratedText:
+    assert isinstance(output, GeneratedText)  # by the task
     return output
 
 
@@ -174,13 +182,13 @@ def _output(block: Block, found: dict[str, GeneratedText]) -> GeneratedText:
 
 
 def _with_quality(output: GeneratedText) -> GeneratedText:
-    """The output with a warning if its tokens are improbable for the model."""
+    """The output with a warning if it, or a word of it, is improbable for the model."""
     if not output.tokens:
         return output
     mean = math.exp(sum(token.log_probability for token in output.tokens) / len(output.tokens))
-    if mean >= LOW_PROBABILITY:
-        return output
     words = improbable_words(output)
+    if mean >= LOW_PROBABILITY and not words:
+        return output
     named = f": {', '.join(words[:5])}" if words else ""
     warning = OutputWarning(
         "low_probability", f"the tokens have a mean probability of {mean:.2f}{named}"

@@ -1,0 +1,70 @@
+"""jumok translate."""
+
+import io
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests.cli.commands import call
+
+pytestmark = pytest.mark.usefixtures("compiled")
+
+SOURCE = b"# \xea\xb2\xa8\xec\x9a\xb8\xec\x9d\x80 **\xec\xb6\x94\xec\x9b\x8c\xec\x9a\x94**.\r\n\r\n"
+
+
+def test_a_file_to_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Line ends are kept, and the file of an unfinished translation is removed."""
+    source, out = tmp_path / "a.md", tmp_path / "a.en.md"
+    source.write_bytes(SOURCE)
+    done = call(capsys, "translate", "note", source, "--to", out)
+    assert done.code == 0
+    assert out.read_bytes() == b"# Winter **is cold**.\r\n\r\n"
+    assert done.out == ""
+    assert "1 sentences, 1 of them computed, 0 warnings" in done.err
+    assert sorted(tmp_path.iterdir()) == [out, source]
+
+
+def test_stdin_to_stdout(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "  겨울은 추워요.\n뷁".encode()
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(text)))
+    done = call(capsys, "translate", "note", "-")
+    assert done.out.startswith("  Winter is cold.\n")
+    assert done.out.count("\n") == 1
+    assert "line 2: unknown_characters: 1 character is not in the vocabulary" in done.err
+
+
+def test_glossary_and_memory(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    source, terms, memory = (tmp_path / name for name in ("a.txt", "terms.tsv", "memory.tsv"))
+    source.write_text("겨울은 추워요.\n", encoding="utf-8")
+    terms.write_text("# 용어\n겨울\tWINTERTIME\n", encoding="utf-8")
+    options = ("--glossary", terms, "--memory", memory)
+    assert call(capsys, "translate", "note", source, *options).out == "WINTERTIME is cold.\n"
+    again = call(capsys, "translate", "note", source, *options)
+    assert again.out == "WINTERTIME is cold.\n"
+    assert "0 of them computed" in again.err
+    terms.write_text("겨울\n", encoding="utf-8")
+    assert call(capsys, "translate", "note", source, *options).error == "documents.not_two_columns"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words", "code"),
+    [
+        ("a.doc", b"", (), "documents.unknown_suffix"),
+        ("a.txt", b"\xff", (), "documents.not_utf8"),
+        ("a.txt", b"", ("--format", "docx"), "extension.unknown_name"),
+    ],
+)
+def test_what_is_refused(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    name: str,
+    data: bytes,
+    words: tuple[str, ...],
+    code: str,
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    done = call(capsys, "translate", "note", tmp_path / name, *words)
+    assert (done.code, done.error) == (2, code)

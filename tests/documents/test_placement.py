@@ -1,0 +1,99 @@
+"""Where markup goes: by links, by order, and without either."""
+
+import pytest
+
+from jumok.documents import Document
+from jumok.documents.glossary import Glossary
+from jumok.documents.placement import Link
+
+Words = list[tuple[str, str]]  # a word of the translation, and the word of the text
+
+
+def links(text: str, output: str, words: Words) -> list[Link]:
+    return [
+        (output.index(t), output.index(t) + len(t), text.index(s), text.index(s) + len(s), 1.0)
+        for t, s in words
+    ]
+
+
+def written(source: str, kind: str, output: str, words: Words) -> str:
+    document = Document.read(source, kind)
+    (block,) = document.blocks
+    return document.write([(output, links(block.text, output, words))])
+
+
+WINTER = [("Winter", "겨울은"), ("is", "추워요"), ("very", "매우"), ("cold", "추워요")]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("<p>겨울은 <b>매우</b> 추워요.</p>", "<p>Winter is <b>very</b> cold.</p>"),
+        ("<b>겨울은</b> 매우 <i>추워요</i>.", "<b>Winter</b> <i>is</i> very cold."),
+        ("<b>겨울은 <i>매우</i> 추워요</b>.", "<b>Winter is <i>very</i> cold</b>."),
+        ("<b>겨울은 매우 추워요.</b>", "<b>Winter is very cold.</b>"),
+        ("겨울은<img src=a> 매우 추워요.", "Winter<img src=a> is very cold."),
+        ("겨울은 매우 추워요. <br>", "Winter is very cold. <br>"),
+    ],
+)
+def test_tags_are_around_the_linked_words(source: str, expected: str) -> None:
+    assert written(source, "html", "Winter is very cold.", WINTER) == expected
+
+
+def test_neighbours_change_their_order() -> None:
+    source = "<a href=1>나는</a> <b>집으로</b> <i>간다</i>."
+    found = written(
+        source, "html", "I go home.", [("I", "나는"), ("go", "간다"), ("home", "집으로")]
+    )
+    assert found == "<a href=1>I</a> <i>go</i> <b>home</b>."
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        ("Open the file {name}.", "Open the file {name}."),
+        ("Open {x} the file {name}.", "Open the file {name}."),  # {x} is not of the text
+        ("{name} {name} Open it.", "{name} Open it."),
+        ("Open the file.", "{name} Open the file."),  # it is the first word of the text
+    ],
+)
+def test_a_placeholder_occurs_as_often_as_in_the_text(output: str, expected: str) -> None:
+    assert written("{name} 파일을 여세요.", "text", output, [("Open", "여세요")]) == expected
+
+
+def test_placeholders_without_a_number_stay_in_order() -> None:
+    source = 'msgid "%s 파일 %d개"\nmsgstr ""\n'
+    found = written(source, "po", "%d files in %s", [("files", "파일")])
+    assert found.endswith('msgstr "%s files in %d"\n')
+    source = 'msgid "%(a)s 파일 %(b)d개"\nmsgstr ""\n'
+    found = written(source, "po", "%(b)d files in %(a)s", [("files", "파일")])
+    assert found.endswith('msgstr "%(b)d files in %(a)s"\n')
+
+
+def test_what_a_translation_may_not_write() -> None:
+    """Signs that have a meaning in the format are escaped."""
+    assert written("가나", "html", "a <b> & c", []) == "a &lt;b&gt; &amp; c"
+    assert written("가나", "markdown", "1. *a* [b](c)", []) == r"1\. \*a\* \[b\](c)"
+    assert written('msgid "가"\nmsgstr ""\n', "po", 'a "b" \\', []).endswith('"a \\"b\\" \\\\"\n')
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [("The attention is large.", "attention"), ("The interest is large.", "attention")],
+)
+def test_a_glossary(output: str, expected: str) -> None:
+    document = Document.read("어텐션이 크다.").with_terms(Glossary({"어텐션": "attention"}).find)
+    (block,) = document.blocks
+    words = [(output.split()[1], "어텐션"), ("large", "크다")]
+    assert (
+        document.write([(output, links(block.text, output, words))]) == f"The {expected} is large."
+    )
+
+
+def test_lines_of_a_paragraph() -> None:
+    source = "> 겨울은 매우\r\n> 추워요.\r\n"
+    assert written(source, "markdown", "Winter is very cold.", WINTER) == (
+        "> Winter is very\r\n> cold.\r\n"
+    )
+    assert written(source, "markdown", "Cold.", []) == "> Co\r\n> ld.\r\n"
+    assert written("가\n나", "wrapped", "a", []) == "가\n나"  # fewer characters than lines

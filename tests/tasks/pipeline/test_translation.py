@@ -1,0 +1,148 @@
+"""Documents translated by the model `note`, with and without torch."""
+
+from pathlib import Path
+
+import pytest
+
+from jumok import engine
+from jumok.documents.glossary import Glossary
+from jumok.documents.memory import Memory
+from jumok.engine.generation import GenerationModel
+from jumok.errors import InputError
+from jumok.tasks.pipeline.outputs import GeneratedText
+from jumok.tasks.pipeline.translation import translate_document
+from jumok.tasks.runs.load import load
+from tests.errors import raises
+
+pytestmark = pytest.mark.usefixtures("compiled")
+
+TEXTS = ["겨울은 추워요.", "나는 집으로 재빠르게 간다.\n\n봄은 짧아요.", "% %", ""]
+PAGE = "<p>겨울은 <b>추워요</b>. 여름은 더워요.</p>\n<p>여름은 더워요.</p>\n"
+
+
+@pytest.fixture(scope="module")
+def model() -> GenerationModel:
+    found = engine.load("note")
+    assert isinstance(found, GenerationModel)
+    return found
+
+
+class Counted:
+    """A model that counts the sentences it translates, and may be stopped."""
+
+    def __init__(self, model: GenerationModel, stop_after: int = 10**9) -> None:
+        self._model, self.texts, self._stop_after = model, [], stop_after  # type: ignore[var-annotated]
+
+    def predict(self, texts: list[str]) -> list[GeneratedText]:
+        if len(self.texts) >= self._stop_after:
+            raise KeyboardInterrupt
+        self.texts += texts
+        return self._model.predict(texts)  # type: ignore[return-value]
+
+    def with_decoding(self, overrides: list[str]) -> "Counted":
+        other = Counted(self._model.with_decoding(overrides), self._stop_after)
+        other.texts = self.texts
+        return other
+
+
+def test_the_links_of_the_engine_are_those_of_torch(model: GenerationModel) -> None:
+    for beam in (1, 3):
+        settings = ["alignment=0.1", f"beam={beam}"]
+        pipeline = load("note", "cpu").with_decoding([*settings, "kernel=torch"])
+        found, expected = model.with_decoding(settings).predict(TEXTS), pipeline.predict(TEXTS)
+        for a, b, text in zip(found, expected, TEXTS, strict=True):
+            assert isinstance(a, GeneratedText)
+            assert isinstance(b, GeneratedText)
+            assert a.output == b.output
+            if not text:
+                assert a.links is b.links is None
+                continue
+            assert a.links is not None
+            assert b.links is not None
+            assert [each[:4] for each in a.links] == [each[:4] for each in b.links]
+            weights = [(x[4], y[4]) for x, y in zip(a.links, b.links, strict=True)]
+            assert all(x == pytest.approx(y, abs=2e-3) for x, y in weights)  # three decimals
+
+
+def test_links_are_within_their_lines(model: GenerationModel) -> None:
+    (output,) = model.with_decoding(["alignment=0.1"]).predict([TEXTS[1]])
+    assert isinstance(output, GeneratedText)
+    assert output.links
+    last = TEXTS[1].index("봄은")
+    for start, end, s, s_end, weight in output.links:
+        assert output.output[start:end].strip()
+        assert (start >= output.output.rindex("\n")) == (s >= last)
+        assert s < s_end
+        assert 0.1 <= weight <= 1
+
+
+def test_a_page(model: GenerationModel) -> None:
+    found = translate_document(model, PAGE, format="html")
+    assert found.text == ("<p>Winter <b>is cold</b>. Summer is hot.</p>\n<p>Summer is hot.</p>\n")
+    assert (found.sentences, found.computed) == (2, 2)
+    torch = translate_document(load("note", "cpu"), PAGE, format="html")
+    assert torch.text == found.text
+
+
+def test_a_memory(model: GenerationModel, tmp_path: Path) -> None:
+    path = tmp_path / "memory.tsv"
+    first = translate_document(model, PAGE, format="html", memory=Memory.open(path))
+    counted = Counted(model)
+    again = translate_document(counted, PAGE, format="html", memory=Memory.open(path))
+    assert (again.text, again.computed, counted.texts) == (first.text, 0, [])
+    rows = path.read_text(encoding="utf-8").replace("Summer is hot.", "It is hot in summer.")
+    path.write_text(rows, encoding="utf-8")
+    edited = translate_document(counted, PAGE, format="html", memory=Memory.open(path))
+    assert edited.text.count("It is hot in summer.") == 2
+    assert counted.texts == []
+
+
+def test_a_translation_that_was_stopped(model: GenerationModel, tmp_path: Path) -> None:
+    """It continues with the sentences that are missing, and the result is the same."""
+    source = "".join(
+        f"{'정말 ' * n}겨울은 {'너무 ' * m}추워요.\n" for n in range(10) for m in range(10)
+    )
+    expected = translate_document(model, source)
+    path = tmp_path / "memory.tsv"
+    with pytest.raises(KeyboardInterrupt):
+        translate_document(Counted(model, 64), source, memory=Memory.open(path))
+    with path.open("a", encoding="utf-8") as file:
+        file.write("겨울은 추워요.\tWin")  # a row that was being written
+    counted = Counted(model)
+    found = translate_document(counted, source, memory=Memory.open(path))
+    assert found.text == expected.text
+    assert len(counted.texts) == 100 - 64
+
+
+def test_progress(model: GenerationModel) -> None:
+    counts: list[tuple[int, int]] = []
+    translate_document(model, PAGE, format="html", progress=lambda *pair: counts.append(pair))
+    assert counts == [(0, 2), (2, 2)]
+
+
+def test_a_glossary(model: GenerationModel) -> None:
+    found = translate_document(model, "겨울은 추워요.", glossary=Glossary({"겨울": "WINTERTIME"}))
+    assert found.text == "WINTERTIME is cold."
+
+
+def test_warnings_name_the_line(model: GenerationModel) -> None:
+    found = translate_document(model, "겨울은 추워요.\n\n뷁 햏햏 뷁뷁.\n")
+    assert {each.line for each in found.warnings} == {3}
+    assert {each.code for each in found.warnings} == {"unknown_characters"}
+    found = translate_document(model, "화살처럼 비 물처럼 세월은 추운 우리는 밤은")
+    (warning,) = found.warnings
+    assert warning.code == "low_probability"
+    assert not translate_document(model, "겨울은 추워요.").warnings
+
+
+def test_a_model_that_does_not_translate() -> None:
+    with raises(InputError, "documents.no_translator"):
+        translate_document(engine.load("ko-small-vectors"), "가\n")  # type: ignore[arg-type]
+
+
+def test_a_sentence_without_an_end(model: GenerationModel) -> None:
+    """It is divided at spaces, and a word that is longer anywhere."""
+    text = "겨울은 " * 700 + "가" * 2500
+    found = translate_document(model, text)
+    assert "\n" not in found.text
+    assert found.sentences >= 4
