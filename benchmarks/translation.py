@@ -125,7 +125,7 @@ def scored(loaded: Pipeline, split: str, rows: Table) -> dict[str, Any]:
 
 
 def published(rows: list[dict[str, Any]], pair: str) -> list[str]:
-    """The scores of other systems on FLORES-200 devtest beside that of the run."""
+    """The scores of other systems on FLORES-200 devtest, with that of the run."""
     own = next((row for row in rows if row["split"] == "flores_devtest"), None)
     if own is None:
         return []

@@ -73,6 +73,13 @@ def test_vectors_and_similarities(call: Call, tmp_path: Path) -> None:
     assert np.load(vectors).shape == (2, 256)
 
 
+def test_a_document(call: Call, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("<p>겨울은 <b>추워요</b>.</p>\n", encoding="utf-8")
+    done = call("jumok", "translate", "note", page)
+    assert done.stdout == "<p>Winter <b>is cold</b>.</p>\n", done.stderr
+
+
 def test_a_trained_classifier(call: Call, review_run: Path) -> None:
     done = call("jumok", "predict", review_run, "재미있어요", "--json")
     assert done.returncode == 0, done.stderr

@@ -65,7 +65,7 @@ def translate(
 ) -> None:
     """Translate a document: text, HTML, Markdown, .po, .srt or .vtt.
 
-    The same command goes on with a translation that was stopped.
+    The same command continues a translation that was stopped.
     """
     from jumok.atomic_io import write_atomically
     from jumok.documents import format_of

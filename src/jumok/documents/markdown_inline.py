@@ -60,6 +60,20 @@ def _finish(text: str) -> str:
 STYLE = Style(_escape, _finish, lambda text: _LINE_START.match(text) is None)
 
 
+def _flanks(before: str, after: str) -> bool:
+    """Whether a run of marks is left-flanking between these characters, "" at an end.
+
+    CommonMark 0.31, section 6.2.
+    """
+    if not after or after.isspace():
+        return False
+    return not _is_sign(after) or not before or before.isspace() or _is_sign(before)
+
+
+def _is_sign(character: str) -> bool:
+    return character != "" and not character.isalnum() and not character.isspace()
+
+
 @dataclass
 class _Open:
     """A mark or tag that may get its other half.
@@ -204,12 +218,12 @@ class _Parser:
         """A run of marks of emphasis: the end of what is open, a beginning, or signs."""
         mark = match[0]
         before, after = text[match.start() - 1 : match.start()], text[match.end() :][:1]
-        within = before.isalnum() and after.isalnum() and mark[0] == "_"
-        if not (before.isspace() or not before or within):
+        left, right = _flanks(before, after), _flanks(after, before)
+        if right and (mark[0] != "_" or not left or _is_sign(after)):
             mark = self._end_emphasis(mark)
         if not mark:
             return
-        if not (after.isspace() or not after or within):
+        if left and (mark[0] != "_" or not right or _is_sign(before)):
             self._push(mark, mark if mark[0] == "~" else mark[0])
         else:
             self._words(mark)

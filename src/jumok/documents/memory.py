@@ -35,7 +35,7 @@ class Memory:
         """Read a file, or begin one.
 
         A last row without its line end, which a program was writing when it was stopped, is
-        removed. Raises InputError for a file that is no memory, StorageError.
+        removed. Raises InputError for a file of one column, StorageError.
         """
         if not path.exists():
             return cls(path)

@@ -19,7 +19,8 @@ from jumok.documents.nodes import Atom, Pair
 Link = tuple[int, int, int, int, float]  # characters of the translation, of the text; a weight
 MIN_LINK = 0.1  # weight, of decoding.alignment; smaller ones decide no word
 Escape = Callable[[str], str]
-Kind = Literal["word", "kept", "markup", "space"]  # "kept": an atom that the translation has
+# "kept": an atom that the translation has; "closing": a flanking mark
+Kind = Literal["word", "kept", "markup", "closing", "space"]
 
 OVER_WORDS = 0.5  # the share from which a word is replaced by the atom that it is aligned with
 OVER_TERM = 0.5  # of the largest share: what a term of a glossary is written over
@@ -233,6 +234,8 @@ class _Placement:
                 continue  # around nothing
             open_ = (s if f else _FOREIGN for s, f in zip(scores[number], free, strict=True))
             run = _best_run(list(open_), 0, high - low)
+            while run[1] - run[0] > 1 and self.units[low + run[0]].text in _CLOSING:
+                run = run[0] + 1, run[1], run[2]
             if run[2] <= 0:
                 run = self._nearest_free(number, low, free)
             if run[0] < run[1]:
@@ -366,6 +369,10 @@ class _Writer:
         flanking = each.node.flanking
         self._write_space(each.spaced if first is None else first.space)
         before = len(self.pieces)
+        follows = before > 0 and self.pieces[-1].kind == "closing"
+        if flanking and follows:
+            before += 1
+            self.pieces.append(Piece(" ", "space"))
         self.pieces.append(Piece(each.node.before, "markup"))
         self._space, self._opened = False, True
         inner = len(self.pieces)
@@ -377,7 +384,7 @@ class _Writer:
         if flanking and len(self.pieces) == inner:  # nothing is left for it
             self._write_source(each)
         self._space, self._opened = first is None and each.spaced_after, False
-        self.pieces.append(Piece(each.node.after, "markup"))
+        self.pieces.append(Piece(each.node.after, "closing" if flanking else "markup"))
         if flanking:
             self._separate(before)
 
