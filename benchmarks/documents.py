@@ -16,6 +16,7 @@ from turns import heading
 sys.path.append(str(Path(__file__).parent.parent))  # for the generator of the tests
 
 from jumok.engine import load
+from jumok.engine.generation import GenerationModel
 from jumok.tasks.pipeline.translation import TextModel, translate_document
 from tests.documents.generated import CHECKS, Generator, words
 
@@ -37,6 +38,7 @@ def main() -> None:
     arguments.add_argument("--model", default="note")
     given = arguments.parse_args()
     model, sentences = load(given.model), words()
+    assert isinstance(model, GenerationModel)  # one that translates
     command = f"python benchmarks/documents.py --documents {given.documents}"
     lines = [
         heading(command),

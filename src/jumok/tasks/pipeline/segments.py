@@ -6,12 +6,15 @@ with a mark such as "." or "?", not with a Korean ending alone.
 """
 
 import re
+import string
 from collections.abc import Callable, Iterator, Sequence
 
 from jumok.tasks.pipeline.outputs import Candidate, GeneratedText, Link, OutputWarning
 from jumok.tasks.pipeline.text_warnings import EMPTY_TEXT
 
 _LINE_END = re.compile("(\r\n|[\n\r\u2028\u2029])")
+
+_LATIN = tuple(f"{string.ascii_letters}{string.digits}{string.punctuation}")
 
 Split = Callable[[str], Iterator[tuple[str, str]]]  # a text into what is read, and what follows it
 
@@ -40,19 +43,15 @@ def split_lines(text: str) -> list[str]:
 def split_text(text: str, split_line: Callable[[str], Sequence[str]]) -> Iterator[tuple[str, str]]:
     r"""What is translated, and the white space that follows it and is kept.
 
-    Sentences without any between them get a space, which most languages need.
-
     >>> list(split_text("가.  나.\n\n다", split_sentences))
     [('가.', '  '), ('나.', '\n'), ('', '\n'), ('다', '')]
-    >>> list(split_text("今日は。元気?", split_sentences))
-    [('今日は。', ' '), ('元気?', '')]
     """
     parts = _LINE_END.split(text)
     for line, end in zip(parts[::2], [*parts[1::2], ""], strict=True):
         sentences = split_line(line) if line.strip() else [""]
         for number, sentence in enumerate(sentences, 1):
             kept = sentence.rstrip() if number < len(sentences) else sentence
-            gap = sentence[len(kept) :] or " " if number < len(sentences) else end
+            gap = sentence[len(kept) :] if number < len(sentences) else end
             yield kept, gap
 
 
@@ -92,9 +91,23 @@ def predict_parts(
     sources = list(dict.fromkeys(part for row in parts for part, _ in row if part))
     found = dict(zip(sources, predict(sources), strict=True))
     return [
-        join_outputs(text, [(found[part] if part else None, gap) for part, gap in row], n_best)
+        join_outputs(text, with_spaces([(found.get(part), gap) for part, gap in row]), n_best)
         for text, row in zip(texts, parts, strict=True)
     ]
+
+
+def with_spaces(
+    parts: Sequence[tuple[GeneratedText | None, str]],
+) -> list[tuple[GeneratedText | None, str]]:
+    """The parts, with a space after a Latin letter or sign where a sentence follows at once.
+
+    Sentences of Chinese and Japanese have none between them, and some Korean ones.
+    """
+    *inner, last = parts
+    return [
+        (output, gap or (" " if output and output.output[-1:] in _LATIN else ""))
+        for output, gap in inner
+    ] + [last]
 
 
 def stream_parts(

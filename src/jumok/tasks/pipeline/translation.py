@@ -19,7 +19,7 @@ from jumok.documents.memory import Memory
 from jumok.documents.placement import MIN_LINK
 from jumok.errors import InputError
 from jumok.tasks.pipeline.outputs import GeneratedText, Output, OutputWarning
-from jumok.tasks.pipeline.segments import join_outputs, split_sentences, split_text
+from jumok.tasks.pipeline.segments import join_outputs, split_sentences, split_text, with_spaces
 from jumok.text.token_spans import token_spans
 
 TASK = "sequence_to_sequence"
@@ -178,7 +178,7 @@ def _output(block: Block, found: dict[str, GeneratedText]) -> GeneratedText:
     for sentence, gap in _sentences(block.text):
         output = found[sentence]
         parts.append((_with_quality(output), gap))
-    return join_outputs(block.text, parts, 1)
+    return join_outputs(block.text, with_spaces(parts), 1)
 
 
 def _with_quality(output: GeneratedText) -> GeneratedText:
