@@ -124,7 +124,7 @@ class Generator:
     def _inline_markdown(self, depth: int = 2, *, emphasis: bool = True) -> str:
         kind = self.random.random() * (1 if emphasis else 0.88)
         if depth == 0 or kind < 0.5:
-            return self.phrase(odd=0.02)
+            return self.phrase(odd=0.02 if depth == 2 else 0)  # signs change where marks end
         if kind < 0.6:
             code = self.random.choice(CODE).replace("|", "/")
             return self.random.choice((f"`{code}`", f"`` `{code}` ``"))

@@ -169,13 +169,10 @@ class _Reader:
         return parts_of(inline_nodes(lines, breaks, self._labels), STYLE)
 
     def _cells(self, text: str) -> Iterator[str | Block]:
-        """The cells of a row, and the lines between them; code may have a line too."""
+        """The cells of a row, and the lines between them; those within code have a backslash."""
         position = 0
         for end in [*_CELL_END.finditer(text), None]:
-            cell = text[position : len(text) if end is None else end.start()]
-            if end is not None and cell.count("`") % 2:
-                continue
-            yield from self._texts(cell)
+            yield from self._texts(text[position : len(text) if end is None else end.start()])
             if end is not None:
                 yield "|"
                 position = end.end()
