@@ -404,7 +404,7 @@ class _Writer:
         self._separated = not inside[-1:].isalnum()
 
     def _write_point(self, each: Placed, atom: Atom) -> None:
-        self._write_space(each.spaced or bool(atom.read))
+        self._write_space(each.spaced or bool(atom.read) or self._merges_with(atom))
         self.pieces.append(Piece(atom.markup, "markup", _order(atom)))
         self._space = each.spaced_after or bool(atom.read)
 
@@ -417,13 +417,18 @@ class _Writer:
         elif self._separated and unit.text[:1].isalnum():
             self._space = True
         self._separated = False
-        self._write_space(unit.space)
         if unit.atom is None:
+            self._write_space(unit.space)
             self.pieces.append(Piece(self._all.escape(unit.text), "word"))
             return
         atom = self._all.placed[unit.atom].node
         assert isinstance(atom, Atom)
+        self._write_space(unit.space or self._merges_with(atom))
         self.pieces.append(Piece(atom.markup, "kept", _order(atom)))
+
+    def _merges_with(self, atom: Atom) -> bool:
+        """Whether the backticks of code would touch those of the code before it."""
+        return atom.markup[0] == "`" and bool(self.pieces) and self.pieces[-1].text[-1:] == "`"
 
     def _write_space(self, space: bool) -> None:
         if (space or self._space) and not self._opened and self.pieces[-1].kind != "space":
