@@ -1,6 +1,6 @@
 """Generated documents, translated by a model: tags, placeholders, addresses, code, lines are kept.
 
-    python benchmarks/documents.py [--documents 2500] [--model note]
+    python benchmarks/documents.py [--documents 2000] [--model note]
 
 Each document is checked with parsers that the translation does not use: html.parser, markdown-it
 and regular expressions (tests/documents/generated.py). The seeds are not those of the tests.
@@ -34,7 +34,7 @@ FORMATS = {
 def main() -> None:
     """Translate and check all documents, print the table and write it."""
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    arguments.add_argument("--documents", type=int, default=2_500, help="of each format")
+    arguments.add_argument("--documents", type=int, default=2_000, help="of each format")
     arguments.add_argument("--model", default="note")
     given = arguments.parse_args()
     model, sentences = load(given.model), words()
