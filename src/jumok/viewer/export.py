@@ -53,7 +53,7 @@ def attention_csv(trace: Trace, state: ViewState) -> str:
     Padding is left out.
     """
     block = trace.info.block(state.block or trace.info.blocks[0].name)
-    weights = trace.weights(block.name, state.layer, state.sequence)
+    weights = trace.weights(block.name, state.layer_in(block.layers), state.sequence)
     check_index("head", state.head, block.heads)
     queries = trace.info.tokens(block.queries, state.sequence)
     keys = trace.info.tokens(block.keys, state.sequence)

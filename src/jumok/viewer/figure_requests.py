@@ -81,7 +81,8 @@ class FigureRequest(FigureOptions):
             )
         figure = FIGURE_OF_VIEW[state.view]
         own = state.block or info.blocks[0].name
-        block, layer, head = own, state.layer, state.head
+        depths = {each.name: each.layers for each in info.blocks}
+        block, layer, head = own, state.layer_in(depths.get(own, 1)), state.head
         if figure == "alignment":
             block = "cross"
         elif figure == "attention" and state.pinned:  # the first pinned head
@@ -117,8 +118,9 @@ class FigureRequest(FigureOptions):
 
 def _alignment_layer_and_head(state: ViewState, cross: Block) -> dict[str, object]:
     """Layer and head of the alignment view, limited to those of the cross-attention."""
+    layer = state.layer_in(cross.layers)
     return {
-        "layer": "all" if state.over == "model" else min(state.layer, cross.layers - 1),
+        "layer": "all" if state.over == "model" else min(layer, cross.layers - 1),
         "head": min(state.head, cross.heads - 1) if state.over == "head" else state.pool,
     }
 
@@ -128,7 +130,8 @@ def _line_heads(state: ViewState, block: Block) -> dict[str, object]:
     if state.heads in ("mean", "max"):
         return {"head": state.heads}
     if state.heads == "all":
-        pins = [(block.name, state.layer, head) for head in range(block.heads)]
+        layer = state.layer_in(block.layers)
+        pins = [(block.name, layer, head) for head in range(block.heads)]
     elif state.heads == "pinned":
         pins = [pin for pin in state.pinned if pin[0] == block.name]
     else:

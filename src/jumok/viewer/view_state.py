@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import Literal, TypeAlias, TypeVar, get_args
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -39,15 +40,15 @@ class ViewState:
     view: str = "lines"
     sequence: int = 0
     block: BlockName | None = None  # None: the first of the trace
-    layer: int = 0
+    layer: int | None = None  # None: the last of the block
     head: int = 0
     query: int | None = None
     unit: Unit = "piece"
     specials: Specials = "plain"
     measure: Measure = "weights"
     scale: ColourScale = "sqrt"  # of the colours
-    rows: Rows = "read"  # of the alignment
-    over: Over = "head"  # of the alignment: over which heads to pool
+    rows: Rows = "predicted"  # of the alignment
+    over: Over = "layer"  # of the alignment: over which heads to pool
     pool: Pool = "mean"  # of the alignment: how to pool
     heads: Heads = "focus"  # of the lines
     mass: float = 0.9  # of the lines: fraction of the weights to draw
@@ -58,10 +59,10 @@ class ViewState:
         """Parse the state in an address; ignores most keys of single views. Raises InputError."""
         table = dict(parse_qsl(normalize_state(text)))
         return cls(
-            view=_choice(table, "v", VIEWS, cls.view),
+            view=_view(table.get("v", cls.view)),
             sequence=_number(table, "s") or 0,
             block=_choice(table, "b", get_args(BlockName), None),
-            layer=_number(table, "L") or 0,
+            layer=_number(table, "L"),
             head=_number(table, "H") or 0,
             query=_number(table, "q"),
             unit=_choice(table, "u", UNITS, cls.unit),
@@ -76,6 +77,14 @@ class ViewState:
             pinned=tuple(parse_head(head) for head in table.get("pin", "").split("~") if head),
         )
 
+    def layer_in(self, depth: int) -> int:
+        """The layer in focus of a block with `depth` layers: the last one, unless the state has one.
+
+        >>> ViewState.parse("v=matrix").layer_in(4), ViewState.parse("v=matrix&L=1").layer_in(4)
+        (3, 1)
+        """
+        return depth - 1 if self.layer is None else self.layer
+
     def layers(self, info: TraceInfo) -> list[tuple[str, int]]:
         """Block and layer of every head that is shown, in focus or pinned, if the trace has it.
 
@@ -83,27 +92,28 @@ class ViewState:
         """
         depths = {block.name: block.layers for block in info.blocks}
         shown = [
-            (name, min(self.layer, depths[name] - 1))
+            (name, min(self.layer_in(depths[name]), depths[name] - 1))
             for name in VIEW_BLOCKS.get(self.view, ())
             if name in depths
         ]
-        focus = (self.block or info.blocks[0].name, self.layer)
+        own = self.block or info.blocks[0].name
+        focus = (own, self.layer_in(depths.get(own, 1)))
         pinned = [(block, layer) for block, layer, _ in self.pinned]
         layers = dict.fromkeys([*shown, focus, *pinned])
         return [(block, layer) for block, layer in layers if layer < depths.get(block, 0)]
 
 
 def first_view(info: TraceInfo) -> str:
-    """The state in which a page of this trace opens, as in a live page: the view of its task.
+    """The state in which a saved page of this trace opens: the view of its task.
 
     >>> import jumok
     >>> first_view(jumok.trace(jumok.load("note", device="cpu"), "겨울은 추워요.").info)
-    'v=alignment&u=word&alignment.rows=predicted'
+    'v=alignment&u=word'
     """
     if info.classification is not None:
         return "v=explanation"
     if any(block.name == "cross" for block in info.blocks):
-        return "v=alignment&u=word&alignment.rows=predicted"
+        return "v=alignment&u=word"
     return "v=generation" if info.decoding is not None else ""
 
 
@@ -146,6 +156,25 @@ def parse_head(text: str) -> Muted:
         "{text!r}",
         blockname=", ".join(get_args(BlockName)),
         text=text[:40],
+    )
+
+
+def _view(name: str) -> str:
+    """The id of a view. Raises TraceError with the nearest one.
+
+    >>> _view("matrx")
+    Traceback (most recent call last):
+    jumok.errors.TraceError: v must be a view, got 'matrx'; the nearest one is v=matrix
+    """
+    if name in VIEWS:
+        return name
+    titles = {view: view for view in VIEWS} | {"heads": "map"}  # the tab of `map`
+    near = max(titles, key=lambda title: SequenceMatcher(None, name[:40], title).ratio())
+    raise TraceError(
+        "page.unknown_view",
+        "v must be a view, got {value!r}; the nearest one is v={near}",
+        value=name[:40],
+        near=titles[near],
     )
 
 

@@ -19,6 +19,13 @@ export interface DrawingColours {
   readonly focus: string;
   readonly bad: string;
   readonly mono: string; // font families of numbers
+  // the boxes of figure 1 of the paper
+  readonly raised: string;
+  readonly attention: string;
+  readonly norm: string;
+  readonly forward: string;
+  readonly embedding: string;
+  readonly output: string;
 }
 
 /** Exported pictures: the light theme of shell/theme.css, whatever the theme of the page. */
@@ -33,6 +40,12 @@ export const PRINT_COLOURS: DrawingColours = {
   focus: "#c2410c",
   bad: "#b3261e",
   mono: 'ui-monospace, "SF Mono", "Cascadia Mono", "DejaVu Sans Mono", "Jumok Hangul", monospace',
+  raised: "#f2f2ee",
+  attention: "#fbe3c0",
+  norm: "#eef0bd",
+  forward: "#c8e4f2",
+  embedding: "#f8dcdd",
+  output: "#cfe6cf",
 };
 
 /** The page: CSS variables of the theme. */
@@ -47,6 +60,12 @@ export const PAGE_COLOURS: DrawingColours = {
   focus: "var(--focus)",
   bad: "var(--bad)",
   mono: "var(--mono)",
+  raised: "var(--raised)",
+  attention: "var(--box-attention)",
+  norm: "var(--box-norm)",
+  forward: "var(--box-forward)",
+  embedding: "var(--box-embedding)",
+  output: "var(--box-output)",
 };
 
 /** Text that is already SVG. */

@@ -4,12 +4,12 @@ import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { errorText } from "../state/useAsync";
 import { effectsOf, traceId as traceName } from "../state/session";
-import { sequence, view as viewId } from "../state/state";
+import { sequence, } from "../state/state";
 import { encodeState } from "../state/url";
 import { api, post } from "../trace/api";
 import { bootConfig } from "../trace/source";
 import type { Trace } from "../trace/trace";
-import { views } from "../views/index";
+import { chosenView } from "../views/index";
 import { viewRenderer } from "../views/bundles";
 import type { ViewInfo } from "../views/view";
 import { type Message, t } from "../i18n/i18n";
@@ -61,7 +61,7 @@ export function ExportMenu({ trace }: { readonly trace: Trace }) {
       </button>
       {open ? (
         <div ref={box} class="export-menu" role="group" aria-label={t({ ko: "내보내기", en: "export" })}>
-          <ExportItems trace={trace} view={views.find(({ id }) => id === viewId.value) ?? views[1]} />
+          <ExportItems trace={trace} view={chosenView()} />
         </div>
       ) : null}
     </div>

@@ -11,6 +11,7 @@ import { promptText } from "../trace/prompt";
 import type { Trace } from "../trace/trace";
 import { t } from "../i18n/i18n";
 import { RunForm, runExample } from "./runForm";
+import { SequenceChoice } from "./settings";
 
 const MASKS: readonly string[] = ["[MASK]", "<mask>"];
 const MAX_LABELS = 4;
@@ -21,6 +22,7 @@ export function AnswerBar() {
   const trace = currentTrace.value;
   return (
     <>
+      <SequenceChoice />
       <RunForm />
       {trace && <Answer trace={trace} />}
       {trace && <Examples />}

@@ -8,9 +8,11 @@ import { Help } from "./help";
 import { Inspector } from "./inspector";
 import { openDrawer } from "./keyboard";
 import { HeadMap } from "./headMap";
+import { NoteBar } from "./notes";
 import "./page.css";
 import { TokenStrip } from "./tokenStrip";
 import { Stage, Tabs } from "./tabs";
+import { unknownView } from "./unknownView";
 
 export function App() {
   const trace = currentTrace.value;
@@ -27,9 +29,9 @@ export function App() {
         {trace && <HeadMap trace={trace} />}
       </aside>
       <main class="main">
-        {sessionError.value && (
+        {(sessionError.value || unknownView.value) && (
           <p class="failure" role="alert" data-role="failure">
-            {sessionError.value}
+            {sessionError.value || unknownView.value}
           </p>
         )}
         {(trace || !liveModel.value) && <Tabs trace={trace} />}
@@ -46,6 +48,7 @@ export function App() {
       </aside>
       <footer class="strip" data-role="strip" aria-label={t({ ko: "토큰 목록", en: "token strip" })}>
         {trace && <TokenStrip trace={trace} />}
+        {trace && <NoteBar trace={trace} />}
       </footer>
       <Help />
     </div>

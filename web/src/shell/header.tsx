@@ -9,6 +9,7 @@ import { BLOCKS } from "../i18n/blocks";
 import { type Message, t } from "../i18n/i18n";
 import { Find, findOpen } from "./find";
 import { helpOpen, openDrawer } from "./keyboard";
+import { Settings } from "./settings";
 
 const THEMES = {
   auto: { ko: "테마: 자동", en: "theme: auto" },
@@ -28,6 +29,7 @@ export function Header() {
         <Drawer of="map" title={{ ko: "헤드 맵", en: "head map" }} />
         <Drawer of="inspector" title={{ ko: "상세 정보", en: "inspector" }} />
         <Find />
+        <Settings />
         <button type="button" aria-keyshortcuts="/" onClick={() => (findOpen.value = !findOpen.value)}>
           {t({ ko: "찾기", en: "find" })}
         </button>

@@ -9,6 +9,7 @@ import { views } from "../views/index";
 import type { Message } from "../i18n/i18n";
 import { findOpen } from "./find";
 import { submitRequest } from "./runForm";
+import { settingsOpen } from "./settings";
 
 /** The open drawer of a narrow page, and whether the help dialog is open. */
 export const openDrawer = signal<"map" | "inspector" | null>(null);
@@ -69,7 +70,7 @@ export const BINDINGS: readonly Binding[] = [
     keys: ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"],
     label: "0 … 9",
     description: { ko: "보기", en: "view" },
-    run: ({ key }) => (state.view.value = (views[Number(key)] ?? views[1]).id),
+    run: ({ key }) => (state.view.value = views[Number(key)].id),
   },
   {
     keys: ["w"],
@@ -168,6 +169,7 @@ function escape(): void {
   if (field instanceof HTMLElement && field.matches("[data-role=live] textarea")) field.blur(); // shortcuts are available again
   else if (exportOpen.value) exportOpen.value = false;
   else if (findOpen.value) findOpen.value = false;
+  else if (settingsOpen.value) settingsOpen.value = false;
   else if (openDrawer.value) openDrawer.value = null;
   else if (state.hoverQuery.value !== null || state.hoverKey.value !== null) hoverOver(null, null);
   else unlock();

@@ -138,20 +138,9 @@ export function RunForm() {
   if (!model.traces)
     return <p class="live hint">{t({ ko: "이 모델은 트레이스를 지원하지 않습니다.", en: "This model cannot be traced." })}</p>;
   const texts = model.pairs ? splitPair(request.value.text) : [request.value.text];
-  const mayHaveTarget = model.kind === "encoder_decoder" || (editedTarget.value ?? traceTarget.value) !== null;
-  const submit = (event: Event) => {
-    event.preventDefault();
-    void submitRequest();
-  };
   const unmute = () => {
     muted.value = new Set();
     void submitRequest();
-  };
-  const submitOnEnter = (event: KeyboardEvent) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey || !event.shiftKey) && !event.isComposing) {
-      if (event.repeat) event.preventDefault(); // a held key counts once
-      else submit(event);
-    }
   };
   return (
     <form class="live" data-role="live" onSubmit={submit} ref={form}>
@@ -169,37 +158,7 @@ export function RunForm() {
           onKeyDown={submitOnEnter}
         />
       ))}
-      {model.writes && mayHaveTarget && (
-        <textarea
-          rows={1}
-          value={editedTarget.value ?? traceTarget.value ?? ""}
-          aria-label={t({ ko: "정답 (비우면 모델이 생성)", en: "target (empty: the model generates)" })}
-          placeholder={t({ ko: "정답 (비우면 모델이 생성)", en: "target (empty: generated)" })}
-          onInput={(event) => (editedTarget.value = event.currentTarget.value)}
-          onKeyDown={submitOnEnter}
-        />
-      )}
       {hasSeveralTexts.value && <small>{t({ ko: "실행하면 이 텍스트만 처리", en: "a run uses only this text" })}</small>}
-      {model.writes && (
-        <select
-          value={decodingPreset.value}
-          disabled={Boolean(request.value.target)}
-          aria-label={t({ ko: "디코딩 방법", en: "decoding method" })}
-          onChange={(event) => {
-            decodingPreset.value = event.currentTarget.value;
-            runSoon();
-          }}
-        >
-          {Object.entries(DECODING_PRESETS).map(([id, { title, decode }]) =>
-            (decode || model.kind === "decoder") && !(model.in_page && decode?.sample) ? (
-              <option key={id} value={id}>
-                {t(title)}
-              </option>
-            ) : null,
-          )}
-        </select>
-      )}
-      {model.writes && !request.value.target && <DecodingSliders />}
       {muted.value.size > 0 && (
         <button type="button" disabled={busy.value} onClick={unmute}>
           {t({ ko: `꺼진 헤드 ${muted.value.size}개 켜기`, en: `unmute ${muted.value.size}` })}
@@ -209,6 +168,56 @@ export function RunForm() {
         {busy.value ? t({ ko: "실행 중…", en: "running…" }) : t({ ko: "실행", en: "run" })}
       </button>
     </form>
+  );
+}
+
+function submit(event: Event): void {
+  event.preventDefault();
+  void submitRequest();
+}
+
+function submitOnEnter(event: KeyboardEvent): void {
+  if (event.key !== "Enter" || (event.shiftKey && !event.ctrlKey && !event.metaKey) || event.isComposing) return;
+  if (event.repeat) event.preventDefault(); // a held key counts once
+  else submit(event);
+}
+
+/** How the next run generates: a given target, or the decoding method with its settings. */
+export function DecodingSettings() {
+  const model = liveModel.value;
+  if (!model?.writes) return null;
+  const mayHaveTarget = model.kind === "encoder_decoder" || (editedTarget.value ?? traceTarget.value) !== null;
+  return (
+    <>
+      {mayHaveTarget && (
+        <textarea
+          rows={1}
+          value={editedTarget.value ?? traceTarget.value ?? ""}
+          aria-label={t({ ko: "정답 (비우면 모델이 생성)", en: "target (empty: the model generates)" })}
+          placeholder={t({ ko: "정답 (비우면 모델이 생성)", en: "target (empty: generated)" })}
+          onInput={(event) => (editedTarget.value = event.currentTarget.value)}
+          onKeyDown={submitOnEnter}
+        />
+      )}
+      <select
+        value={decodingPreset.value}
+        disabled={Boolean(request.value.target)}
+        aria-label={t({ ko: "디코딩 방법", en: "decoding method" })}
+        onChange={(event) => {
+          decodingPreset.value = event.currentTarget.value;
+          runSoon();
+        }}
+      >
+        {Object.entries(DECODING_PRESETS).map(([id, { title, decode }]) =>
+          decode || model.kind === "decoder" ? (
+            <option key={id} value={id}>
+              {t(title)}
+            </option>
+          ) : null,
+        )}
+      </select>
+      {!request.value.target && <DecodingSliders />}
+    </>
   );
 }
 

@@ -3,15 +3,9 @@
 import { useEffect } from "preact/hooks";
 import { view } from "../state/state";
 import type { Trace } from "../trace/trace";
-import { views } from "../views/index";
+import { chosenView, GROUPS, views } from "../views/index";
 import { type Bundle, bundleError, retryBundle, viewRenderer } from "../views/bundles";
-import { t } from "../i18n/i18n";
-import { NoteBar } from "./notes";
-
-/** The current view. */
-export function chosenView() {
-  return views.find(({ id }) => id === view.value) ?? views[1];
-}
+import { type Message, t } from "../i18n/i18n";
 
 export function Tabs({ trace }: { readonly trace: Trace | null }) {
   const moveTab = (event: KeyboardEvent) => {
@@ -30,15 +24,18 @@ export function Tabs({ trace }: { readonly trace: Trace | null }) {
   }, [chosenId]);
   return (
     <div class="tabs" role="tablist" aria-label={t({ ko: "보기", en: "views" })} onKeyDown={moveTab}>
-      {views.map(({ id, title, supports, bundle }, i) => {
+      {views.map(({ id, title, supports, bundle, group }, i) => {
         const chosen = chosenView().id === id;
+        const starts = views[i - 1]?.group !== group;
+        const isGroup = starts && views[i + 1]?.group === group; // a single tab needs no other name
         return (
           <button
             key={id}
             id={`tab-${id}`}
             type="button"
             role="tab"
-            class={trace && !supports(trace.info) ? "tab unavailable" : "tab"}
+            class={["tab", starts && "starts", trace && !supports(trace.info) && "unavailable"].filter(Boolean).join(" ")}
+            data-group={isGroup ? t(GROUPS[group]) : undefined}
             data-role="tab"
             data-view={id}
             aria-selected={chosen}
@@ -59,16 +56,25 @@ export function Tabs({ trace }: { readonly trace: Trace | null }) {
 }
 
 export function Stage({ trace }: { readonly trace: Trace }) {
-  const { id, description, supports, missing, bundle } = chosenView();
+  const { id, title, description, supports, missing, bundle } = chosenView();
   const shows = supports(trace.info);
   return (
     <section class="stage-box" id="stage" role="tabpanel" aria-labelledby={`tab-${id}`}>
-      <p class={shows ? "about" : "about missing"}>{t(shows ? description : missing)}</p>
+      {shows ? <p class="about">{t(description)}</p> : null}
       <div class="stage" data-role="stage" data-view={id}>
-        {shows ? <ViewStage key={id} id={id} part={bundle} trace={trace} /> : null}
+        {shows ? <ViewStage key={id} id={id} part={bundle} trace={trace} /> : <Missing title={title} text={missing} />}
       </div>
-      <NoteBar trace={trace} />
     </section>
+  );
+}
+
+/** A view that this trace has no data for: why, and what to do. */
+function Missing({ title, text }: { readonly title: Message; readonly text: Message }) {
+  return (
+    <div class="invitation about missing">
+      <h2>{t(title)}</h2>
+      <p>{t(text)}</p>
+    </div>
   );
 }
 

@@ -1,4 +1,4 @@
-/** The token strip: every token of the focused head, to hover over and to lock; and the display settings. */
+/** The token strip: every token of the focused head, to hover over and to lock. */
 
 import { effect } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
@@ -12,17 +12,12 @@ import {
   hoverKey,
   hoverQuery,
   key,
-  measure,
   query,
-  scale,
   sequence,
-  specials,
-  unit,
 } from "../state/state";
-import type { Sequence, Side } from "../trace/format";
+import type { Sequence } from "../trace/format";
 import type { Label } from "../trace/display";
 import type { Trace } from "../trace/trace";
-import { Choice } from "../views/choice";
 import { type Message, t } from "../i18n/i18n";
 
 const MAX_TOKENS = 400; // tokens in the document; the window follows the locked token
@@ -30,47 +25,8 @@ const MAX_TOKENS = 400; // tokens in the document; the window follows the locked
 export function TokenStrip({ trace }: { readonly trace: Trace }) {
   const currentAxes = axes.value;
   const { queries, keys } = trace.block(block.value);
-  const count = trace.info.sides[keys]?.length ?? 1;
   return (
     <>
-      <div class={`strip-settings choices${count > 1 ? " several" : ""}`}>
-        {count > 1 && <SequenceChoice trace={trace} side={keys} />}
-        <Choice
-          title={{ ko: "단위", en: "unit" }}
-          of={unit}
-          options={{
-            piece: { ko: "서브워드", en: "pieces" },
-            syllable: { ko: "음절", en: "syllables" },
-            word: { ko: "어절", en: "words" },
-          }}
-        />
-        <Choice
-          title={{ ko: "특수 토큰", en: "special tokens" }}
-          of={specials}
-          options={{
-            plain: { ko: "그대로", en: "as they are" },
-            dim: { ko: "흐리게", en: "dimmed" },
-            renormalise: { ko: "제외 후 재정규화", en: "excluded, renormalized" },
-          }}
-        />
-        <Choice
-          title={{ ko: "표시 값", en: "measure" }}
-          of={measure}
-          options={{
-            weights: { ko: "가중치", en: "weights" },
-            values: { ko: "가중치 × ‖v W_O‖", en: "weights × ‖v W_O‖" },
-          }}
-        />
-        <Choice
-          title={{ ko: "색상 스케일", en: "color scale" }}
-          of={scale}
-          options={{
-            sqrt: { ko: "제곱근", en: "square root" },
-            linear: { ko: "선형", en: "linear" },
-            log: { ko: "로그", en: "logarithm" },
-          }}
-        />
-      </div>
       {currentAxes &&
         (queries === keys ? (
           <Tokens labels={currentAxes.queries} of={trace.queries({ block: block.value, sequence: sequence.value })} as="both" />
@@ -85,21 +41,6 @@ export function TokenStrip({ trace }: { readonly trace: Trace }) {
           </>
         ))}
     </>
-  );
-}
-
-function SequenceChoice({ trace, side }: { readonly trace: Trace; readonly side: Side }) {
-  return (
-    <label class="choice">
-      {t({ ko: "문장", en: "text" })}
-      <select value={sequence.value} onChange={(event) => (sequence.value = Number(event.currentTarget.value))}>
-        {trace.info.sides[side]?.map(({ text }, i) => (
-          <option key={i} value={i}>
-            {i} · {text.slice(0, 24)}
-          </option>
-        ))}
-      </select>
-    </label>
   );
 }
 

@@ -6,7 +6,6 @@ import { clampIndex } from "../trace/matrix";
 import { api, post } from "../trace/api";
 import { bootConfig, type LiveModel, openEmbedded, openServed } from "../trace/source";
 import type { Trace } from "../trace/trace";
-import { setting } from "./settings";
 import { errorText } from "./useAsync";
 import * as state from "./state";
 
@@ -128,11 +127,11 @@ export const inPage: {
   run: ((run: Run) => Promise<Trace>) | null;
 } = { open: null, run: null };
 
-async function execute(run: Run): Promise<void> {
+async function execute(run: Run, isExample = false): Promise<void> {
   const { id, trace } = inPage.run ? { id: null, trace: await inPage.run(run) } : await requestTrace(run);
   batch(() => {
     showTrace(trace, id);
-    currentRun.value = run;
+    currentRun.value = isExample ? null : run;
     checkpoint.value = run.checkpoint;
   });
 }
@@ -160,12 +159,21 @@ function initialTrace(): Promise<Trace> | null {
 
 async function openInitialTrace(opening: Promise<Trace> | null): Promise<void> {
   const opened = await opening;
+  if (!opened && (await openExample())) return;
   batch(() => {
     if (opened) showTrace(opened, inPage.run ? null : (bootConfig().trace ?? null));
     else currentTrace.value = null;
     currentRun.value = null;
     checkpoint.value = null;
   });
+}
+
+/** Shows the first example of the model, which is not a run in the address; false if there is none. */
+async function openExample(): Promise<boolean> {
+  const [text] = liveModel.value?.traces ? (liveModel.value.examples ?? []) : [];
+  if (text === undefined) return false;
+  await execute({ text, target: null, decode: {}, mute: [], checkpoint: null }, true);
+  return true;
 }
 
 async function withStatus(task: () => Promise<void>): Promise<void> {
@@ -192,15 +200,10 @@ function showTrace(trace: Trace, id: string | null): void {
   });
 }
 
-/** The view that answers the question of the task: which words decided, which source words, which candidates. As `first_view` in jumok.viewer.view_state. */
-function openBestView({ blocks, classification, decoding }: TraceInfo, isServed: boolean): void {
-  if (!isServed) state.view.value = "lines"; // a saved page has the best view in its address, if it contains it
-  else if (classification) state.view.value = "explanation";
-  else if (blocks.some(({ name }) => name === "cross")) {
-    state.view.value = "alignment";
-    state.unit.value = "word";
-    setting<string>("alignment", "rows", "read").value = "predicted";
-  } else state.view.value = decoding ? "generation" : "lines";
+/** The first view: the words that decided, else the whole model. A saved page has its view in the address, if it contains it (`first_view` in jumok.viewer.view_state). */
+export function openBestView({ classification }: TraceInfo, isServed: boolean): void {
+  if (!isServed) state.view.value = "lines";
+  else state.view.value = classification ? "explanation" : "flow";
 }
 
 /** Clamps the selection to the blocks, layers, heads and tokens of the trace. */

@@ -13,7 +13,9 @@ export type Theme = "light" | "dark" | "auto";
 export const view = signal(""); // empty: not chosen yet
 export const sequence = signal(0);
 export const block = signal<BlockName>("encoder");
-export const layer = signal(0);
+/** The last layer, until a trace is open. */
+export const LAST = Number.MAX_SAFE_INTEGER;
+export const layer = signal(LAST);
 export const head = signal(0);
 /** Up to four heads to compare; empty: only the focused head. */
 export const pinned = signal<readonly HeadLocation[]>([]);

@@ -53,7 +53,11 @@ const FIELDS: readonly Field[] = [
   view,
   naturalField("s", state.sequence),
   choiceField("b", state.block, ["encoder", "decoder", "cross"]),
-  naturalField("L", state.layer),
+  {
+    key: "L",
+    text: () => (state.layer.value === state.LAST ? "" : String(state.layer.value)),
+    apply: (text) => (state.layer.value = parseNatural(text) ?? state.LAST),
+  },
   naturalField("H", state.head),
   optionalField("q", state.query),
   optionalField("k", state.key),

@@ -6,8 +6,8 @@ export const flow: ViewInfo = {
   id: "flow",
   title: { ko: "흐름", en: "flow" },
   description: {
-    ko: "모델 전체: 토큰이 임베딩과 레이어마다의 어텐션·피드포워드를 지나 답이 되기까지, 트레이스의 수치로 그렸습니다.",
-    en: "The whole model: from tokens through the attention and feed-forward of each layer to the answer, drawn from the numbers of the trace.",
+    ko: "모델 전체: 논문의 그림 1을 이 트레이스의 레이어, 헤드, 어텐션으로 그렸습니다.",
+    en: "The whole model: figure 1 of the paper with the layers, heads and attention of this trace.",
   },
   supports: () => true,
   missing: { ko: "", en: "" },
@@ -36,8 +36,8 @@ export const calculation: ViewInfo = {
   },
   supports: (info) => info.blocks.some(({ d_head }) => d_head > 0),
   missing: {
-    ko: "가중치만 기록된 트레이스라 앞뒤의 계산을 표시할 수 없습니다.",
-    en: "Only weights were recorded, so the computation before and after them cannot be shown.",
+    ko: "가중치만 기록된 트레이스라 앞뒤의 계산을 표시할 수 없습니다. jumok.trace로 모델을 다시 트레이스하면 모두 기록됩니다.",
+    en: "Only weights were recorded, so the computation before and after them cannot be shown. Trace the model with jumok.trace, which records everything.",
   },
 };
 
@@ -50,8 +50,8 @@ export const alignment: ViewInfo = {
   },
   supports: (info) => info.blocks.some(({ name }) => name === "cross"),
   missing: {
-    ko: "정렬은 교차 어텐션에서 계산합니다. 인코더나 디코더만 있는 모델에는 없습니다.",
-    en: "Alignment is computed from cross-attention; encoder-only and decoder-only models have none.",
+    ko: "정렬은 교차 어텐션에서 계산하는데, 인코더나 디코더만 있는 모델에는 교차 어텐션이 없습니다. 선과 행렬 보기가 셀프 어텐션을 보여 줍니다. 번역 모델을 열려면 jumok view note \"겨울은 추워요.\"",
+    en: "Alignment is computed from cross-attention, which encoder-only and decoder-only models do not have. The views lines and matrix show their self-attention; or open a translator: jumok view note TEXT.",
   },
 };
 
@@ -64,8 +64,8 @@ export const generation: ViewInfo = {
   },
   supports: (info) => info.decoding !== null || Boolean(info.next && info.sides.target?.[0]),
   missing: {
-    ko: "이 트레이스에는 디코딩이 없습니다. 디코더가 있는 모델의 트레이스에서 볼 수 있습니다.",
-    en: "This trace contains no decoding; trace a model with a decoder.",
+    ko: "이 트레이스에는 디코딩이 없습니다. 생성하는 모델을 여세요: jumok view note \"겨울은 추워요.\"",
+    en: "This trace contains no decoding. Open a model that generates: jumok view note TEXT.",
   },
 };
 
@@ -99,7 +99,10 @@ export const explanation: ViewInfo = {
     en: "Each word was deleted and the prediction repeated; a number is the contribution of its word to the probability. Click a word for the prediction without it.",
   },
   supports: (info) => info.classification !== null,
-  missing: { ko: "설명은 분류 모델의 트레이스에만 있습니다.", en: "Only traces of classifiers contain an explanation." },
+  missing: {
+    ko: "설명은 분류 모델에만 있습니다. 분류 모델을 학습해 여세요: jumok train nsmc, 그다음 jumok view runs/nsmc \"이 영화 정말 재미있어요\". 이 모델에서는 정렬, 흐름, 헤드 보기가 입력의 어느 부분을 읽었는지 보여 줍니다.",
+    en: "Only classifiers have an explanation. Train one and open it: jumok train nsmc, then jumok view runs/nsmc TEXT. For this model, the views flow, alignment and heads show what of the input was read.",
+  },
 };
 
 export const compare: ViewInfo = {

@@ -20,7 +20,7 @@ import { alignmentDrawing, type AlignmentLayout, layoutOf, maxWeight } from "./d
 import "./alignment.css";
 
 const WIDTH = 690; // the stage of a page 1280 pixels wide
-const [AROUND, HEIGHT] = [480, 320]; // pixels above and below the picture; its height before it is shown
+const [AROUND, HEIGHT] = [84, 320]; // pixels above and below the picture in its box; its height before it is shown
 let shownSize: readonly [width: number, height: number] = [WIDTH, HEIGHT]; // exported pictures have the size of the screen
 
 export const alignment: ViewRenderer = {
@@ -48,7 +48,7 @@ function Stage({ trace }: StageProps) {
     if (shownBlock !== "cross") selectHead(crossHead(trace)); // all panels show the block of the picture
   }, [trace, shownBlock]);
   return (
-    <div ref={box}>
+    <div class="alignment" ref={box}>
       <div class="choices">
         <Choice title={{ ko: "헤드", en: "heads" }} of={scope} options={SCOPES} />
         {scope.value === "head" ? null : <Choice title={{ ko: "합치는 방법", en: "pooling" }} of={pooling} options={POOLINGS} />}
@@ -57,13 +57,13 @@ function Stage({ trace }: StageProps) {
         <Toggle title={{ ko: "평균 위치", en: "mean positions" }} of={showMeanPath} />
       </div>
       {error ? <p role="alert">{error}</p> : null}
-      {value ? <Picture trace={trace} data={value} availableWidth={availableWidth} /> : null}
+      {value ? <Picture trace={trace} data={value} availableWidth={availableWidth} availableHeight={(box.current?.closest(".stage")?.clientHeight || innerHeight / 2) - AROUND} /> : null}
     </div>
   );
 }
 
-function Picture({ trace, data, availableWidth }: { readonly trace: Trace; readonly data: AlignmentData; readonly availableWidth: number }) {
-  const box = useMemo(() => layoutOf(data, ...(shownSize = [availableWidth, innerHeight - AROUND])), [data, availableWidth]);
+function Picture({ trace, data, availableWidth, availableHeight }: { readonly trace: Trace; readonly data: AlignmentData; readonly availableWidth: number; readonly availableHeight: number }) {
+  const box = useMemo(() => layoutOf(data, ...(shownSize = [availableWidth, availableHeight])), [data, availableWidth]);
   const [tones, dimmed, ramp] = [scale.value, specials.value, ink(shade.value)];
   const content = useMemo(() => alignmentDrawing(data, PAGE_COLOURS, ramp, box), [data, tones, dimmed, ramp, box]);
   const focused = block.value === "cross";
@@ -76,9 +76,6 @@ function Picture({ trace, data, availableWidth }: { readonly trace: Trace; reado
   };
   return (
     <>
-      <p class="hint">
-        {caption(data)} {t(ROW_HINTS[data.predicted ? "predicted" : "read"])}
-      </p>
       <div class="alignment-scroll" tabIndex={0} role="region" aria-label={t(about.title)}>
         <div
           class="alignment-picture"
@@ -99,6 +96,9 @@ function Picture({ trace, data, availableWidth }: { readonly trace: Trace; reado
         </div>
       </div>
       {focused ? <Readout data={data} /> : null}
+      <p class="hint">
+        {caption(data)} {t(ROW_HINTS[data.predicted ? "predicted" : "read"])}
+      </p>
     </>
   );
 }

@@ -12,9 +12,9 @@ import type { Message } from "../../i18n/i18n";
 import { selected } from "../choice";
 import { coverage, hardAlignment, meanPositions, monotonicity, type Pool, poolHeads } from "./alignmentMath";
 
-export const scope = setting<"head" | "layer" | "model">("alignment", "over", "head");
+export const scope = setting<"head" | "layer" | "model">("alignment", "over", "layer");
 export const pooling = setting<Pool>("alignment", "pool", "mean");
-export const rows = setting<"read" | "predicted">("alignment", "rows", "read");
+export const rows = setting<"read" | "predicted">("alignment", "rows", "predicted");
 export const marks = setting<"argmax" | "mutual" | "none">("alignment", "marks", "argmax");
 export const showMeanPath = setting("alignment", "path", true);
 

@@ -13,7 +13,7 @@ const FONT = 13;
 const MAX_LABEL_WIDTH = 130; // pixels
 const BAR_HEIGHT = 44; // pixels of the largest coverage
 const GAP = 8;
-const MAX_CELL = 48; // of a short text
+const MAX_CELL = 120; // of a short text
 
 export interface AlignmentLayout {
   readonly cell: number;
@@ -32,7 +32,7 @@ export function layoutOf({ matrix: { rows, columns }, queries, keys }: Alignment
   const top = Math.ceil(slope + FONT + GAP);
   const room = availableHeight - top - 2 * GAP - BAR_HEIGHT - 18;
   const largest = Math.max(32, Math.min(MAX_CELL, Math.floor(room / rows)));
-  const cell = Math.max(3, Math.min(largest, Math.floor((availableWidth - left - slope) / columns), Math.floor(900 / rows)));
+  const cell = Math.max(3, Math.min(largest, Math.floor((availableWidth - left - slope) / columns), Math.floor(Math.max(900, availableHeight) / rows)));
   const bars = top + rows * cell + GAP;
   return { cell, left, top, bars, width: Math.ceil(left + columns * cell + slope), height: bars + BAR_HEIGHT + 18 };
 }

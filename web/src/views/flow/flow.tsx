@@ -1,13 +1,13 @@
-/** Flow: the whole model in one picture that is played, from the tokens to the answer. */
+/** Flow: figure 1 of the paper with the numbers of a trace, explained stage by stage and played. */
 
 import { effect, type Signal, useComputed, useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { element, label, markup, PAGE_COLOURS, PRINT_COLOURS, svgDocument } from "../../draw/svg";
 import { displayText, readablePieces } from "../../draw/text";
 import { BLOCKS } from "../../i18n/blocks";
-import { type Message, t } from "../../i18n/i18n";
+import { t } from "../../i18n/i18n";
 import { selectHead } from "../../state/actions";
-import { focusedHead, head, key, query, sequence, step, view } from "../../state/state";
+import { focusedHead, head, key, layer, query, sequence, step, view } from "../../state/state";
 import { useAsync } from "../../state/useAsync";
 import { readableDecoding, rowOfStep } from "../../trace/decoding";
 import type { HeadLocation } from "../../trace/format";
@@ -15,15 +15,19 @@ import type { Trace } from "../../trace/trace";
 import type { StageProps, ViewRenderer } from "../view";
 import { flow as about } from "../viewInfo";
 import { useWidth } from "../width";
-import { LensTable } from "./lensTable";
-import { bandDrawing, columnTitle, fitFlow, type FlowLayout, type Prediction, titles, xOf, yOf } from "./drawing";
+import { chosenDrawing, chosenRows, headBoxes, HEAD_SIZE, type ShownHead } from "./chosen";
+import { columnTitle, stackDrawing, trunk } from "./drawing";
 import { type Column, type Flow, lensOf, loadFlow, momentsOf } from "./flowData";
+import { type FlowLayout, layoutFlow, type Prediction, type Stack } from "./layout";
+import { LensTable } from "./lensTable";
+import { overview, type Stage as TourStage, stageAt, stagesOf } from "./tour";
 import "./flow.css";
 
 export const flow: ViewRenderer = { Stage, svg, table };
 
 const COLUMNS_PER_SECOND = 1.6;
-let shownSize: readonly [width: number, height: number] = [960, 520]; // exported pictures have the size of the screen
+const [BELOW, LEAST_HEIGHT, PHONE] = [34, 330, 600]; // pixels below the picture; its height at least; the width of a phone
+let shownSize: readonly [width: number, height: number] = [1100, 560]; // exported pictures have the size of the screen
 
 function Stage({ trace }: StageProps) {
   const { value, error } = useAsync(() => loadFlow(trace, sequence.value), [trace]);
@@ -31,21 +35,23 @@ function Stage({ trace }: StageProps) {
   return <Player key={`${trace.info.title} ${sequence.value}`} trace={trace} flow={value} />;
 }
 
-function Player({ trace, flow: whole }: { readonly trace: Trace; readonly flow: Flow }) {
+function Player({ trace, flow }: { readonly trace: Trace; readonly flow: Flow }) {
   const [box, width] = useWidth(900);
-  const predictions = useMemo(() => predictionsOf(trace), [trace]);
-  const { flow, layout } = useMemo(() => {
-    shownSize = [width - 4, Math.max(260, innerHeight - (trace.info.lens ? 560 : 470))];
-    return fitFlow(whole, predictions, ...shownSize);
-  }, [whole, predictions, width]);
-  const moments = useMemo(() => momentsOf(flow), [flow]);
-  const time = useSignal(shownMoments(moments.length)); // columns, with a fraction
-  const playing = useSignal(false);
-  const hovered = useSignal<{ moment: number; row: number } | null>(null);
+  const predictions = useMemo(() => predictionsOf(trace), [trace, sequence.value]);
+  const focus = layer.value;
+  const layout = useMemo(() => {
+    shownSize = [width - 2, heightOf(box.current, width)];
+    return layoutFlow(flow, trace.info.model, predictions, ...shownSize, focus);
+  }, [flow, predictions, width, focus]);
+  const [moments, stages] = useMemo(() => [momentsOf(flow), stagesOf(flow, trace.info)], [flow]);
   const count = moments.length;
+  const momentOf = (number: number) => (number > 0 ? stages[Math.min(number, stages.length) - 1].moment + 1 : count);
+  const time = useSignal(momentOf(step.peek())); // moments, with a fraction
+  const playing = useSignal(false);
+  const hovered = useSignal<Item | null>(null);
   useEffect(() => {
-    step.value = Math.min(step.value, count); // another view may have more steps
-    if (!playing.value) time.value = shownMoments(count);
+    if (step.value > stages.length) step.value = 0; // after the last stage, the whole picture; another view may have more steps
+    if (!playing.value) time.value = momentOf(step.value);
   }, [step.value, count]);
   usePlayback(time, playing, count);
   const slider = useRef<HTMLInputElement>(null);
@@ -53,23 +59,35 @@ function Player({ trace, flow: whole }: { readonly trace: Trace; readonly flow: 
     if (slider.current) slider.current.value = String(time.value);
   });
   const reached = useComputed(() => Math.min(count - 1, Math.max(0, Math.ceil(time.value) - 1)));
-  const current = Math.min(count - 1, hovered.value?.moment ?? reached.value); // renders once per column, not per frame
-  const { side, column } = moments[current];
+  const isWhole = useComputed(() => time.value >= count && step.value === 0);
+  const number = isWhole.value ? 0 : step.value > 0 && !playing.value && time.value === momentOf(step.value) ? step.value : 1 + stageAt(stages, flow, reached.value);
+  const { side, column } = moments[hovered.value?.moment ?? reached.value];
   const at = flow.sides[side].columns[column];
   const under = (event: MouseEvent) => {
     const corner = (event.currentTarget as Element).getBoundingClientRect();
     return itemAt(flow, layout, event.clientX - corner.left, event.clientY - corner.top);
   };
+  const show = (next: number) => {
+    playing.value = false;
+    step.value = (next + stages.length + 1) % (stages.length + 1);
+    time.value = momentOf(step.value);
+  };
   return (
     <div class="flow" ref={box}>
-      <div class="choices">
-        <button type="button" data-role="play" onClick={() => togglePlaying(time, playing, count)}>
-          {t(playing.value ? { ko: "일시 정지", en: "pause" } : { ko: "재생", en: "play" })}
-        </button>
-        <label class="choice flow-time">
-          {t({ ko: "시점", en: "moment" })}
+      <div class="flow-tour" data-role="tour">
+        <div class="flow-buttons">
+          <button type="button" data-role="previous" aria-keyshortcuts="Shift+Space" aria-label={t({ ko: "이전 단계", en: "previous stage" })} onClick={() => show(number - 1)}>
+            ◀
+          </button>
+          <button type="button" class={number === 0 ? "primary" : undefined} data-role="next" aria-keyshortcuts="Space" onClick={() => show(number + 1)}>
+            {number === 0 ? t({ ko: "둘러보기", en: "take the tour" }) : t({ ko: "다음", en: "next" })} ▶
+          </button>
+          <button type="button" data-role="play" onClick={() => togglePlaying(time, playing, count)}>
+            {t(playing.value ? { ko: "일시 정지", en: "pause" } : { ko: "재생", en: "play" })}
+          </button>
           <input
             type="range"
+            aria-label={t({ ko: "시점", en: "moment" })}
             min={1}
             max={count}
             step={0.01}
@@ -77,14 +95,12 @@ function Player({ trace, flow: whole }: { readonly trace: Trace; readonly flow: 
             ref={slider}
             onInput={(event) => {
               playing.value = false;
+              step.value = 0;
               time.value = event.currentTarget.valueAsNumber;
             }}
-            onChange={() => (step.value = Math.round(time.value))}
           />
-        </label>
-        <output class="flow-title" data-role="moment" aria-live={playing.value ? "off" : "polite"}>
-          <strong>{titleOf(at)}</strong> {t(DESCRIPTIONS[at.kind])}
-        </output>
+        </div>
+        <Paragraph trace={trace} stages={stages} number={number} column={at} quiet={playing.value} />
       </div>
       <div class="flow-scroll" tabIndex={0} role="region" aria-label={t(about.title)}>
         <svg
@@ -94,14 +110,14 @@ function Player({ trace, flow: whole }: { readonly trace: Trace; readonly flow: 
           height={layout.height}
           onPointerMove={(event) => (hovered.value = under(event))}
           onPointerLeave={() => (hovered.value = null)}
-          onClick={(event) => zoomTo(flow, moments, under(event))}
+          onClick={(event) => zoomTo(flow, stages, under(event))}
         >
-          <Picture flow={flow} layout={layout} predictions={predictions} />
+          <Picture trace={trace} flow={flow} layout={layout} predictions={predictions} />
+          <Chosen trace={trace} flow={flow} layout={layout} predictions={predictions} hovered={hovered} />
           <Past flow={flow} layout={layout} time={time} />
-          {hovered.value ? <circle class="flow-hover" cx={xOf(layout, column)} cy={yOf(layout, side, hovered.value.row)} r={layout.bands[side].row / 2 + 2} /> : null}
         </svg>
       </div>
-      <p class="hint flow-hint">{hovered.value ? detail(trace, flow, at, side, hovered.value.row) : t(HINT)}</p>
+      <p class="hint flow-hint">{hovered.value ? detail(trace, flow, at, side, hovered.value.row ?? chosenRows(trace, flow, predictions)[side]) : null}</p>
       <div class="flow-below">
         <Zoom trace={trace} />
         <LensTable trace={trace} />
@@ -110,13 +126,27 @@ function Player({ trace, flow: whole }: { readonly trace: Trace; readonly flow: 
   );
 }
 
-/** The moments drawn for the shared step: 0 means all of them. */
-function shownMoments(count: number): number {
-  return step.peek() > 0 ? Math.min(step.peek(), count) : count;
+/** The height that the window leaves for the picture. */
+function heightOf(box: HTMLElement | null, width: number): number {
+  const stage = box?.closest<HTMLElement>(".stage");
+  const tour = box?.querySelector<HTMLElement>(".flow-tour")?.offsetHeight ?? 60;
+  if (width < PHONE) return Math.max(LEAST_HEIGHT, innerHeight * 0.6);
+  return Math.max(LEAST_HEIGHT, (stage?.clientHeight || innerHeight - 250) - tour - BELOW);
+}
+
+/** The paragraph of a stage: its number, what is computed, and in which layer the picture is. */
+function Paragraph({ trace, stages, number, column, quiet }: { readonly trace: Trace; readonly stages: readonly TourStage[]; readonly number: number; readonly column: Column; readonly quiet: boolean }) {
+  const { title, text } = number > 0 ? stages[number - 1] : overview(trace.info);
+  return (
+    <p class="flow-text" data-role="moment" aria-live={quiet ? "off" : "polite"}>
+      {number > 0 ? <small>{`${number}/${stages.length} `}</small> : null}
+      <strong>{t(title)}</strong> {number > 0 && column.layer >= 0 ? <small>L{column.layer}</small> : null} {t(text)}
+    </p>
+  );
 }
 
 /** The static picture: the future is pale, the past is drawn over it through a clip that follows the time. */
-function Picture({ flow, layout, predictions }: { readonly flow: Flow; readonly layout: FlowLayout; readonly predictions: readonly Prediction[] }) {
+function Picture({ trace, flow, layout, predictions }: Drawn) {
   return useMemo(
     () => (
       <>
@@ -125,41 +155,70 @@ function Picture({ flow, layout, predictions }: { readonly flow: Flow; readonly 
             <clipPath id={`flow-past-${band}`}>
               <rect x={0} y={0} width={layout.width} height={layout.height} />
             </clipPath>
-            {titles(flow, band, layout, PAGE_COLOURS)}
             <defs>
-              <g id={`flow-band-${band}`}>{bandDrawing(flow, band, layout, band === flow.sides.length - 1 ? predictions : [], PAGE_COLOURS)}</g>
+              <g id={`flow-band-${band}`}>{stackDrawing(flow, band, layout, trace.info, band === flow.sides.length - 1 ? predictions : [], PAGE_COLOURS)}</g>
             </defs>
-            <use href={`#flow-band-${band}`} opacity={0.15} />
+            <use href={`#flow-band-${band}`} opacity={0.2} />
             <g clip-path={`url(#flow-past-${band})`}>
               <use href={`#flow-band-${band}`} />
             </g>
           </g>
         ))}
+        <g class="flow-trunk">{trunk(flow, layout, PAGE_COLOURS)}</g>
       </>
     ),
-    [flow, layout, predictions],
+    [flow, layout, predictions, trace],
+  );
+}
+
+interface Drawn {
+  readonly trace: Trace;
+  readonly flow: Flow;
+  readonly layout: FlowLayout;
+  readonly predictions: readonly Prediction[];
+}
+
+/** The attention of the chosen tokens, or of those under the pointer. */
+function Chosen({ trace, flow, layout, predictions, hovered }: Drawn & { readonly hovered: Signal<Item | null> }) {
+  const rows = chosenRows(trace, flow, predictions);
+  const item = hovered.value;
+  const under = item && momentsOf(flow)[item.moment];
+  const shown: ShownHead | null = under && item.head !== null ? { band: under.side, column: under.column, head: item.head } : null;
+  return (
+    <>
+      {flow.sides.map(({ side }, band) => (
+        <g key={side} clip-path={`url(#flow-past-${band})`} pointer-events="none">
+          {chosenDrawing(flow, band, under?.side === band && item?.row != null ? item.row : rows[band], layout, band === flow.sides.length - 1 ? predictions : [], shown, PAGE_COLOURS)}
+        </g>
+      ))}
+    </>
   );
 }
 
 /** Moves the clips: the only work of a frame. */
 function Past({ flow, layout, time }: { readonly flow: Flow; readonly layout: FlowLayout; readonly time: Signal<number> }) {
   const line = useRef<SVGLineElement>(null);
-  useEffect(() => effect(() => {
-    const now = time.value;
-    let before = 0;
-    flow.sides.forEach(({ columns }, band) => {
-      const passed = Math.max(0, Math.min(columns.length, now - before));
-      const x = passed >= columns.length ? layout.width : passed > 0 ? xOf(layout, passed - 1) + 8 : 0;
-      document.querySelector(`#flow-past-${band} rect`)?.setAttribute("width", String(Math.max(0, x)));
-      if (line.current && passed > 0 && passed < columns.length) {
-        const { top, row, rows } = layout.bands[band];
-        for (const [name, value] of Object.entries({ x1: x, x2: x, y1: top - 2, y2: top + row * rows + 2 })) line.current.setAttribute(name, String(value));
-      }
-      before += columns.length;
-    });
-    const total = before;
-    line.current?.setAttribute("visibility", now < total ? "visible" : "hidden");
-  }), [layout, flow]);
+  useEffect(
+    () =>
+      effect(() => {
+        const now = time.value;
+        let before = 0;
+        flow.sides.forEach(({ columns }, band) => {
+          const { parts, left, right } = layout.stacks[band];
+          const passed = Math.max(0, Math.min(columns.length, now - before));
+          const at = Math.min(columns.length - 1, Math.floor(passed));
+          const y = passed >= columns.length ? 0 : passed > 0 ? parts[at].bottom - (passed - at) * (parts[at].bottom - parts[at].top) : layout.height;
+          const clip = document.querySelector(`#flow-past-${band} rect`);
+          clip?.setAttribute("y", String(y));
+          clip?.setAttribute("height", String(Math.max(0, layout.height - y)));
+          if (line.current && passed > 0 && passed < columns.length) for (const [name, value] of Object.entries({ x1: left - 12, x2: right + 12, y1: y, y2: y })) line.current.setAttribute(name, String(value));
+          before += columns.length;
+        });
+        document.querySelector(".flow-trunk")?.setAttribute("opacity", now >= (flow.sides[0]?.columns.length ?? 0) ? "1" : "0.15");
+        line.current?.setAttribute("visibility", now < before ? "visible" : "hidden");
+      }),
+    [layout, flow],
+  );
   return <line ref={line} class="flow-now" />;
 }
 
@@ -185,32 +244,51 @@ function usePlayback(time: Signal<number>, playing: Signal<boolean>, count: numb
 
 function togglePlaying(time: Signal<number>, playing: Signal<boolean>, count: number): void {
   if (!playing.value && time.value >= count) time.value = 0;
-  else if (playing.value) step.value = Math.max(1, Math.round(time.value));
+  if (!playing.value) step.value = 0;
   playing.value = !playing.value;
 }
 
-/** The column and the row at a point. */
-function itemAt(flow: Flow, layout: FlowLayout, x: number, y: number): { moment: number; row: number } | null {
+/** What is under the pointer: a column and a token, or a head beside the column. */
+interface Item {
+  readonly moment: number;
+  readonly row: number | null;
+  readonly head: number | null;
+}
+
+function itemAt(flow: Flow, layout: FlowLayout, x: number, y: number): Item | null {
   let before = 0;
-  for (const [band, { top, row, rows, columns }] of layout.bands.entries()) {
-    const [column, line] = [Math.floor((x - layout.left) / layout.column), Math.floor((y - top) / row)];
-    if (line >= 0 && line < rows && y >= top) return column >= 0 && column < columns ? { moment: before + column, row: line } : null;
-    before += flow.sides[band].columns.length;
+  for (const [band, stack] of layout.stacks.entries()) {
+    const { columns, tokens } = flow.sides[band];
+    const column = stack.parts.findIndex(({ top, bottom }) => y >= top && y < bottom);
+    const row = Math.floor((x - stack.left) / stack.pitch);
+    if (column >= 0 && row >= 0 && row < tokens.length) return { moment: before + column, row, head: null };
+    const number = column < 0 ? null : headUnder(columns[column], stack, column, x, y);
+    if (number !== null) return { moment: before + column, row: null, head: number };
+    before += columns.length;
   }
   return null;
 }
 
-/** Zooms from the model to a layer: its heads are listed, and from there a single weight is opened. */
-function zoomTo(flow: Flow, moments: ReturnType<typeof momentsOf>, item: { moment: number; row: number } | null): void {
+function headUnder({ heads, block }: Column, stack: Stack, column: number, x: number, y: number): number | null {
+  const part = stack.parts[column];
+  const at = block && part.expanded ? headBoxes(heads.length, part.block, stack) : null;
+  if (!at || y < at.top - 2 || y > at.top + HEAD_SIZE + 2) return null;
+  const number = Math.floor((x - at.left) / at.pitch);
+  return number >= 0 && number < heads.length ? number : null;
+}
+
+/** Chooses a token, and the layer and head that were clicked: its heads are listed below the picture. */
+function zoomTo(flow: Flow, stages: readonly TourStage[], item: Item | null): void {
   if (!item) return;
-  const { side, column } = moments[item.moment];
+  const { side, column } = momentsOf(flow)[item.moment];
   const { tokens, columns } = flow.sides[side];
-  step.value = item.moment + 1;
-  const { kind, layer } = columns[column];
-  const block = kind === "lens" ? columns[column - 1 - columns.slice(0, column).reverse().findIndex(({ kind }) => kind === "attention")].block : columns[column].block;
+  const { layer: number } = columns[column];
+  const block = columns[column].block ?? columns.findLast(({ block, kind }, i) => block && kind === "attention" && (i < column || number < 0))?.block ?? columns.find(({ block }) => block)?.block;
   if (!block) return;
-  selectHead({ block, layer, head: head.value }) || selectHead({ block, layer, head: 0 });
-  [query.value, key.value] = [tokens[item.row].pieces[0], null];
+  const at = { block, layer: number < 0 ? layer.value : number, head: item.head ?? head.value };
+  selectHead(at) || selectHead({ ...at, head: 0 }) || selectHead({ ...at, layer: 0, head: 0 });
+  if (item.row !== null) [query.value, key.value] = [tokens[item.row].pieces[0], null];
+  if (step.value > stages.length) step.value = 0;
 }
 
 /** The heads of the chosen layer for the chosen token, each with its strongest key: the way to a single multiplication. */
@@ -252,21 +330,6 @@ function strongest(row: Float32Array): { index: number; weight: number } {
   return { index, weight: row[index] ?? 0 };
 }
 
-const HINT: Message = {
-  ko: "굵은 가로선: 잔차 흐름의 크기. 곡선: 헤드 평균 어텐션(토큰마다 최대 셋). 원과 사각형: 어텐션과 피드포워드가 더한 벡터의 크기. 클릭하면 그 레이어로 확대합니다.",
-  en: "Horizontal lines: the norm of the residual stream. Curves: attention, mean over heads (at most three per token). Circles and squares: the norm of what attention and feed-forward add. Click to zoom into a layer.",
-};
-
-const DESCRIPTIONS: Readonly<Record<Column["kind"], Message>> = {
-  tokens: { ko: "텍스트를 토큰으로 나눕니다.", en: "The text is split into tokens." },
-  embedding: { ko: "토큰마다 벡터 하나로 바꾸고, 위치 정보가 있으면 더합니다.", en: "Each token becomes a vector, with its position if the model adds one." },
-  attention: { ko: "볼 수 있는 토큰(자신 포함)의 값을 가중합해 잔차 흐름에 더합니다.", en: "A weighted sum of the values of the tokens it may attend to, itself included, is added to the residual stream." },
-  cross: { ko: "입력 토큰의 값을 가중합해 잔차 흐름에 더합니다.", en: "A weighted sum of the values of the input tokens is added to the residual stream." },
-  feed_forward: { ko: "토큰마다 따로 계산한 벡터를 잔차 흐름에 더합니다.", en: "A vector computed for each token alone is added to the residual stream." },
-  lens: { ko: "이 레이어에서 모델이 끝난다면 예측할 토큰입니다(로짓 렌즈).", en: "What the model would predict if it ended after this layer (logit lens)." },
-  output: { ko: "마지막 벡터에서 확률을 계산합니다.", en: "Probabilities are computed from the last vectors." },
-};
-
 function titleOf({ kind, layer }: Column): string {
   return layer < 0 ? columnTitle(kind) : `L${layer} ${columnTitle(kind)}`;
 }
@@ -307,13 +370,18 @@ function predictionsOf(trace: Trace): readonly Prediction[] {
 
 async function svg(trace: Trace): Promise<string> {
   const predictions = predictionsOf(trace);
-  const { flow, layout } = fitFlow(await loadFlow(trace, sequence.value), predictions, ...shownSize);
+  const flow = await loadFlow(trace, sequence.value);
+  const layout = layoutFlow(flow, trace.info.model, predictions, ...shownSize, layer.value);
+  const rows = chosenRows(trace, flow, predictions);
+  const answers = (band: number) => (band === flow.sides.length - 1 ? predictions : []);
   return svgDocument(
     layout.width,
     layout.height + 24,
     t(about.title),
-    flow.sides.map((_, band) => element("g", {}, markup(titles(flow, band, layout, PRINT_COLOURS)), markup(bandDrawing(flow, band, layout, band === flow.sides.length - 1 ? predictions : [], PRINT_COLOURS)))),
-    label(8, layout.height + 12, t({ ko: "곡선: 헤드 평균 어텐션, 토큰마다 최대 셋", en: "curves: attention, mean over heads, at most three per token" }), { size: 11, fill: PRINT_COLOURS.faint }),
+    flow.sides.map((_, band) => element("g", {}, markup(stackDrawing(flow, band, layout, trace.info, answers(band), PRINT_COLOURS)))),
+    markup(trunk(flow, layout, PRINT_COLOURS)),
+    flow.sides.map((_, band) => markup(chosenDrawing(flow, band, rows[band], layout, answers(band), null, PRINT_COLOURS))),
+    label(8, layout.height + 12, t({ ko: "곡선: 헤드 평균 어텐션", en: "curves: attention, mean over the heads" }), { size: 11, fill: PRINT_COLOURS.faint }),
   );
 }
 

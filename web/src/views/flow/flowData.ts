@@ -3,7 +3,7 @@
  * feed-forward of each layer, then the output. All numbers are those of the trace.
  */
 
-import type { BlockName, Candidate, Side } from "../../trace/format";
+import type { Block, BlockName, Candidate, Side } from "../../trace/format";
 import { labels, type Label } from "../../trace/display";
 import { NO_BYTES, pieceReader } from "../../draw/text";
 import type { Trace } from "../../trace/trace";
@@ -27,6 +27,8 @@ export interface Column {
   /** The norm of the residual stream after the column, per token; null: not recorded. */
   readonly norm: Float32Array | null;
   readonly links: readonly Link[];
+  /** The weights of each head of the attention, (T, S); those that were recorded. */
+  readonly heads: readonly (Matrix | null)[];
   /** The logit lens after the layer: candidates of each token, the most probable first. */
   readonly lens?: readonly (readonly Candidate[])[];
 }
@@ -47,7 +49,7 @@ async function columnsOf(trace: Trace, side: Side, sequence: number): Promise<Co
   const own = trace.info.blocks.find(({ queries, keys }) => queries === side && keys === side);
   const cross = trace.info.blocks.find(({ queries, keys }) => queries === side && keys !== side);
   const layers = own?.layers ?? 0;
-  const before = { side, block: null, added: null, links: [] } as const;
+  const before = { side, block: null, added: null, links: [], heads: [] } as const;
   const result: Column[] = [
     { ...before, kind: "tokens", layer: -1, norm: null },
     { ...before, kind: "embedding", layer: -1, norm: await normsOf(trace, `${side}.hidden.0`, sequence) },
@@ -58,11 +60,11 @@ async function columnsOf(trace: Trace, side: Side, sequence: number): Promise<Co
     const addition = async (name: string) => (await step(`${name}_normed`)) ?? step(name); // normalised before it is added, as in Gemma
     const [attention, afterAttention, crossed, afterCross, forward] = await Promise.all([addition("self_attention"), step("after_self_attention"), addition("cross_attention"), step("after_cross_attention"), addition("feed_forward")]);
     const after = await matrixOf(trace, `${side}.hidden.${layer + 1}`, sequence);
-    if (own) result.push({ kind: "attention", side, layer, block: own.name, added: ratios(attention, stream), norm: norms(afterAttention), links: await linksOf(trace, own.name, sequence, layer, own.heads) });
+    if (own) result.push({ kind: "attention", side, layer, block: own.name, added: ratios(attention, stream), norm: norms(afterAttention), ...(await attentionOf(trace, own, sequence, layer)) });
     if (cross && layer < cross.layers)
-      result.push({ kind: "cross", side, layer, block: cross.name, added: ratios(crossed, afterAttention), norm: norms(afterCross), links: await linksOf(trace, cross.name, sequence, layer, cross.heads) });
+      result.push({ kind: "cross", side, layer, block: cross.name, added: ratios(crossed, afterAttention), norm: norms(afterCross), ...(await attentionOf(trace, cross, sequence, layer)) });
     const added = forward ? ratios(forward, afterCross ?? afterAttention) : changes(stream, after);
-    result.push({ kind: "feed_forward", side, layer, block: null, added, norm: norms(after), links: [] });
+    result.push({ kind: "feed_forward", side, layer, block: null, added, norm: norms(after), links: [], heads: [] });
     const lens = lensOf(trace, side, sequence)?.[layer + 1];
     if (lens) result.push({ ...before, kind: "lens", layer, norm: norms(after), lens });
   }
@@ -112,20 +114,28 @@ function changes(before: Matrix | null, after: Matrix | null): Float32Array | nu
   return ratios({ ...before, data: before.data.map((value, i) => after.data[i] - value) }, before);
 }
 
-/** The largest mean weights of each query. */
-async function linksOf(trace: Trace, block: BlockName, sequence: number, layer: number, heads: number): Promise<Link[]> {
-  const all = await Promise.all(Array.from({ length: heads }, (_, head) => trace.weights({ block, sequence, layer, head }).catch(() => null)));
-  const known = all.filter((matrix) => matrix !== null);
-  if (known.length === 0) return [];
-  const { rows, columns } = known[0];
+/** The weights of every head of a layer, and the largest mean weights of each query. */
+async function attentionOf(trace: Trace, { name: block, heads: count }: Block, sequence: number, layer: number): Promise<Pick<Column, "heads" | "links">> {
+  const heads = await Promise.all(Array.from({ length: count }, (_, head) => trace.weights({ block, sequence, layer, head }).catch(() => null)));
   const real = trace.queries({ block, sequence }).real;
-  const result: Link[] = [];
-  for (let query = 0; query < rows; query++) {
-    if (!real[query]) continue;
-    const row = Array.from({ length: columns }, (_, key) => ({ query, key, weight: known.reduce((sum, { data }) => sum + data[query * columns + key], 0) / known.length }));
-    result.push(...row.sort((a, b) => b.weight - a.weight).slice(0, LINKS_PER_QUERY).filter(({ weight }) => weight >= MIN_WEIGHT));
-  }
-  return result;
+  const rows = heads.find((matrix) => matrix !== null)?.rows ?? 0;
+  const links = Array.from({ length: rows }, (_, query) => (real[query] ? strongest(meanRow(heads, query), LINKS_PER_QUERY).map((link) => ({ query, ...link })) : []));
+  return { heads, links: links.flat() };
+}
+
+/** The weights of a query: the mean over the heads, or those of one head. */
+export function meanRow(heads: readonly (Matrix | null)[], query: number): Float32Array {
+  const known = heads.filter((matrix) => matrix !== null);
+  const columns = known[0]?.columns ?? 0;
+  return Float32Array.from({ length: columns }, (_, key) => known.reduce((sum, { data }) => sum + data[query * columns + key], 0) / known.length);
+}
+
+/** The largest weights of a row with their keys, largest first, without those too small to draw. */
+export function strongest(row: Float32Array, count: number): readonly { readonly key: number; readonly weight: number }[] {
+  return Array.from(row, (weight, key) => ({ key, weight }))
+    .sort((a, b) => b.weight - a.weight)
+    .slice(0, count)
+    .filter(({ weight }) => weight >= MIN_WEIGHT);
 }
 
 /** Moments of the replay: the columns of the source, then those of the target. */

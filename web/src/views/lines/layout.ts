@@ -35,7 +35,7 @@ export interface LayoutInput {
   readonly number: number; // width of the numbers next to a token
 }
 
-const ROW = { min: 20, max: 38 };
+const ROW = { min: 20, max: 72 };
 const GAP = 8;
 
 /** Queries on the left, keys on the right, one row each. */
@@ -44,7 +44,7 @@ export function columnLayout(input: LayoutInput): Layout {
   const row = clamp(Math.floor((input.height - 2) / max), ROW.min, ROW.max);
   const label = Math.min(input.label, input.width * 0.24);
   const margin = label + input.number + 2 * GAP;
-  const between = clamp(input.width - 2 * margin, 90, 520);
+  const between = clamp(input.width - 2 * margin, 90, 760);
   const left = Math.max(0, (input.width - between) / 2 - margin); // left edge of the numbers of the queries
   const from = left + margin;
   const to = from + between;

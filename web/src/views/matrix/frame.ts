@@ -33,7 +33,7 @@ export interface AvailableSpace {
 export const CAPTION = 24; // height of the name of a head, where several heads are shown
 export const TOTALS_SIZE = 34; // for the sums at the right and below
 export const MIN_CELL_FOR_NUMBERS = 34; // minimum side of a cell that shows its number
-const [MAX_FIT_CELL, MAX_CELL] = [56, 96];
+const [MAX_FIT_CELL, MAX_CELL] = [110, 160];
 const MAX_LABEL_WIDTH = 120;
 
 /** The space of a panel with these labels. */
