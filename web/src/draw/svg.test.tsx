@@ -20,7 +20,7 @@ function parse(svg: string): Document {
 
 describe("svg", () => {
   test("pictures have the colours of the light theme", () => {
-    const theme = Object.fromEntries(Array.from((/:root \{([^}]*)\}/.exec(readFileSync("src/shell/theme.css", "utf8")) ?? [])[1].matchAll(/(--\w+): ([^;]*);/g), ([, name, colour]) => [`var(${name})`, colour]));
+    const theme = Object.fromEntries(Array.from((/:root \{([^}]*)\}/.exec(readFileSync("src/shell/theme.css", "utf8")) ?? [])[1].matchAll(/(--[\w-]+): ([^;]*);/g), ([, name, colour]) => [`var(${name})`, colour]));
     for (const [role, variable] of Object.entries(PAGE_COLOURS)) expect(PRINT_COLOURS[role as keyof DrawingColours]).toBe(theme[variable]);
   });
 

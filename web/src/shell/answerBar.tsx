@@ -4,9 +4,9 @@ import { batch } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { displayText, NO_BYTES, pieceReader } from "../draw/text";
 import { currentTrace, liveModel } from "../state/session";
-import { query, sequence, step, view } from "../state/state";
-import { readableDecoding, recordedDecoding } from "../trace/decoding";
-import type { Candidate } from "../trace/format";
+import { block, query, sequence, step, view } from "../state/state";
+import { readableDecoding, recordedDecoding, rowOfStep } from "../trace/decoding";
+import type { Candidate, Decoding } from "../trace/format";
 import { promptText } from "../trace/prompt";
 import type { Trace } from "../trace/trace";
 import { t } from "../i18n/i18n";
@@ -114,11 +114,18 @@ function Labels({ names, probabilities }: { readonly names: readonly string[]; r
   );
 }
 
+/** The step whose candidates are shown: in other views than the generation, that of the chosen token of the output. */
+function shownStep(trace: Trace, decoding: Decoding): number {
+  if (view.value === "generation") return step.value;
+  const isOutput = trace.block(block.value).queries === "target";
+  return isOutput && query.value !== null ? query.value - rowOfStep(decoding, 0) : 0;
+}
+
 /** The candidates of the current step. */
 function Candidates({ trace }: { readonly trace: Trace }) {
   const decoding = readableDecoding(trace, sequence.value);
   if (!decoding?.steps.length) return null;
-  const at = Math.min(step.value, decoding.steps.length - 1);
+  const at = Math.max(0, Math.min(shownStep(trace, decoding), decoding.steps.length - 1));
   const { before, chosen } = decoding.steps[at];
   const show = () => (view.value = "generation");
   return (

@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { INFO, safetensors, testTrace } from "../testing/testTrace";
 import { busy, currentTrace, liveModel, runModel } from "../state/session";
 import type { TraceInfo } from "../trace/format";
-import { request, runExample, RunForm, submitRequest } from "./runForm";
+import { DecodingSettings, request, runExample, RunForm, submitRequest } from "./runForm";
 
 const CARD = { title: "a", task: null, kind: "encoder_decoder", pairs: false, writes: true, traces: true, max_length: 9 };
 
@@ -18,7 +18,7 @@ afterEach(() => {
 describe("a target", () => {
   const fields = (writes: boolean) => {
     liveModel.value = { ...CARD, writes };
-    render(<RunForm />, document.body);
+    render(<><RunForm /><DecodingSettings /></>, document.body);
     return document.querySelectorAll("textarea").length;
   };
 
@@ -44,7 +44,7 @@ describe("a given target", () => {
   const show = async (kind: string, info: Partial<TraceInfo>) => {
     currentTrace.value = await testTrace({ decoding, ...info });
     liveModel.value = { ...CARD, kind };
-    render(<RunForm />, document.body);
+    render(<><RunForm /><DecodingSettings /></>, document.body);
   };
   const type = async (field: HTMLTextAreaElement, text: string) => {
     field.value = text;
@@ -89,7 +89,7 @@ it("only one run at a time, also with a held Enter key", async () => {
   const fetch = vi.fn(traceServer(INFO));
   vi.stubGlobal("fetch", fetch);
   [currentTrace.value, liveModel.value] = [await testTrace(), CARD];
-  render(<RunForm />, document.body);
+  render(<><RunForm /><DecodingSettings /></>, document.body);
   const [field] = document.querySelectorAll("textarea");
   const enter = (repeat: boolean) => {
     const event = new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true, repeat });

@@ -201,9 +201,10 @@ function showTrace(trace: Trace, id: string | null): void {
 }
 
 /** The first view: the words that decided, else the whole model. A saved page has its view in the address, if it contains it (`first_view` in jumok.viewer.view_state). */
-export function openBestView({ classification }: TraceInfo, isServed: boolean): void {
+export function openBestView({ classification, blocks }: TraceInfo, isServed: boolean): void {
   if (!isServed) state.view.value = "lines";
   else state.view.value = classification ? "explanation" : "flow";
+  if (isServed && blocks.some(({ name }) => name === "cross")) state.block.value = "cross";
 }
 
 /** Clamps the selection to the blocks, layers, heads and tokens of the trace. */

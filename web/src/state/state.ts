@@ -13,9 +13,9 @@ export type Theme = "light" | "dark" | "auto";
 export const view = signal(""); // empty: not chosen yet
 export const sequence = signal(0);
 export const block = signal<BlockName>("encoder");
-/** The last layer, until a trace is open. */
+export const layer = signal(0);
+/** The layer of an address without one, until it is clamped to the last layer of the trace. */
 export const LAST = Number.MAX_SAFE_INTEGER;
-export const layer = signal(LAST);
 export const head = signal(0);
 /** Up to four heads to compare; empty: only the focused head. */
 export const pinned = signal<readonly HeadLocation[]>([]);

@@ -15,8 +15,9 @@ const pin = fc.record({
 });
 
 describe("the address", () => {
-  it("omits defaults", () => {
-    expect(encodeState()).toBe("");
+  it("omits defaults: without a layer, the last one", () => {
+    decodeState("");
+    expect([encodeState(), state.layer.value]).toEqual(["", state.LAST]);
     state.scale.value = "sqrt";
     expect(encodeState()).toBe("");
   });

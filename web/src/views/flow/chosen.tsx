@@ -129,7 +129,7 @@ function headMarks({ heads }: Column, row: number, shown: number | null, block: 
 
 /** The keys that the chosen token reads most. */
 function keyNames(flow: Flow, column: Column, weights: Float32Array, above: number, { gutter, parts }: FlowLayout["stacks"][number], colours: DrawingColours): VNode | null {
-  if (parts.every(({ block }) => block[1] - block[0] < 50)) return null;
+  if (parts.every(({ block }) => block[1] - block[0] < 44)) return null;
   const keys = flow.sides.find(({ columns }) => (column.kind === "cross" ? !columns.includes(column) : columns.includes(column)))?.tokens;
   const text = strongest(weights, NAMED_KEYS).map(({ key, weight }) => `${shorten(displayText(keys?.[key]?.text ?? ""))} ${weight.toFixed(2)}`).join(" · ");
   return (

@@ -162,7 +162,7 @@ export function trunk(flow: Flow, layout: FlowLayout, colours: DrawingColours): 
     <g>
       <path d={lines} fill="none" stroke={colours.focus} stroke-opacity={0.5} />
       <path d={arrows} fill={colours.focus} />
-      {arrow ? (
+      {arrow && target.gutter.width > 60 ? (
         <g font-size={11} font-weight={700} fill={colours.focus}>
           {crossed.filter(({ expanded }) => expanded).map(({ block: [above] }, i) => (
             <text key={i} x={target.left - 12} y={round(above) - 4} text-anchor="end">
@@ -251,7 +251,7 @@ function titleTexts(column: Column, part: Part, { gutter }: Stack, info: TraceIn
   const { kind } = column;
   const write = (y: number, text: string, fill = colours.ink) => (
     <text x={gutter.x + (gutter.anchor === "end" ? -8 : 8)} y={round(y) + 4} text-anchor={gutter.anchor} fill={fill}>
-      {gutter.width < 60 ? text : fit(text, gutter.width - 6, FONT)}
+      {gutter.width < 60 ? text : fit(text, gutter.width + 8, FONT)}
     </text>
   );
   const [top, bottom] = part.block;

@@ -43,7 +43,7 @@ function Player({ trace, flow }: { readonly trace: Trace; readonly flow: Flow })
     shownSize = [width - 2, heightOf(box.current, width)];
     return layoutFlow(flow, trace.info.model, predictions, ...shownSize, focus);
   }, [flow, predictions, width, focus]);
-  const [moments, stages] = useMemo(() => [momentsOf(flow), stagesOf(flow, trace.info)], [flow]);
+  const [moments, stages] = useMemo(() => [momentsOf(flow), stagesOf(flow, trace.info, layout)], [flow, layout]);
   const count = moments.length;
   const momentOf = (number: number) => (number > 0 ? stages[Math.min(number, stages.length) - 1].moment + 1 : count);
   const time = useSignal(momentOf(step.peek())); // moments, with a fraction

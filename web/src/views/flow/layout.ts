@@ -44,10 +44,10 @@ const [FLAT, SLANTED] = [24, 62]; // heights of texts
 const [EMBEDDING, POSITIONS, FORWARD, OUTPUT, LENS] = [26, 28, 28, 28, 16];
 export const NORM = 17; // the height of Add & Norm
 const GAP = 9;
-const [MIN_ATTENTION, MAX_ATTENTION] = [34, 118];
+const [MIN_ATTENTION, MAX_ATTENTION] = [34, 150];
 const [MIN_COMPACT, MAX_COMPACT] = [4, 9]; // a sublayer of a layer that is not expanded
 const [MIN_PITCH, MAX_PITCH] = [9, 92];
-const MIN_LENS_PITCH = 46; // narrower columns have no room for a token of the logit lens
+const MIN_LENS_PITCH = 40; // narrower columns have no room for a token of the logit lens
 const [WIDE, NARROW] = [760, 480]; // windows with long titles, and with short ones
 export const FONT = 12;
 
@@ -88,7 +88,7 @@ interface Sizes {
   readonly expanded: boolean;
 }
 
-/** The heights of the columns of a stack: all layers in full if they fit, else the chosen one. */
+/** The heights of the columns of a stack: as many layers around the chosen one in full as fit. */
 function stackHeights(columns: readonly Column[], model: Model, { pitch, slanted }: Pick<Stack, "pitch" | "slanted">, predictions: readonly Prediction[], room: number, focus: number): readonly Sizes[] {
   const labels = slanted ? SLANTED : FLAT;
   const ofText = predictions.filter(({ row }) => row < 0).length;
@@ -107,11 +107,16 @@ function stackHeights(columns: readonly Column[], model: Model, { pitch, slanted
       return { height: GAP + NORM + 2 + block + below, block: [GAP + NORM + 2, block], norm: GAP + NORM / 2, before: model.norm_first ? GAP + NORM + 2 + block + 2 + NORM / 2 : null, expanded };
     });
   const sum = (all: readonly Sizes[]) => all.reduce((total, { height }) => total + height, 0);
-  const all = measure(() => true, MIN_ATTENTION, 0);
-  const fits = sum(all) <= room;
-  const isExpanded = fits ? () => true : (layer: number) => layer === chosen;
+  const near = Array.from({ length: layers }, (_, layer) => layer).sort((a, b) => Math.abs(a - chosen) - Math.abs(b - chosen));
+  let full = new Set([chosen]);
+  for (const layer of near) {
+    const more = new Set([...full, layer]);
+    if (sum(measure((each) => more.has(each), MIN_ATTENTION, MIN_COMPACT)) > room) break;
+    full = more;
+  }
+  const isExpanded = (layer: number) => full.has(layer);
   const least = sum(measure(isExpanded, MIN_ATTENTION, MIN_COMPACT));
-  const compactCount = fits ? 0 : columns.filter(({ kind, layer }) => layer >= 0 && layer !== chosen && kind !== "lens").length;
+  const compactCount = columns.filter(({ kind, layer }) => layer >= 0 && !isExpanded(layer) && kind !== "lens").length;
   const compact = compactCount ? Math.max(MIN_COMPACT, Math.min(MAX_COMPACT, MIN_COMPACT + (room - least) / compactCount)) : MIN_COMPACT;
   const attentions = columns.filter(({ kind, layer }) => (kind === "attention" || kind === "cross") && isExpanded(layer)).length;
   const free = (room - sum(measure(isExpanded, MIN_ATTENTION, compact))) / Math.max(1, attentions);

@@ -1,9 +1,9 @@
 /** The guided tour: the stages of figure 1 in the order in which they are computed, a paragraph each. */
 
-import { type Message } from "../../i18n/i18n";
+import type { Message } from "../../i18n/i18n";
 import type { TraceInfo } from "../../trace/format";
 import { type Column, type Flow, momentsOf } from "./flowData";
-import { addsPositions } from "./layout";
+import { addsPositions, type FlowLayout } from "./layout";
 
 export interface Stage {
   readonly moment: number; // the last one that is drawn
@@ -11,16 +11,18 @@ export interface Stage {
   readonly text: Message;
 }
 
-/** The stages of a model: each kind of sublayer of each side once, in its first layer. */
-export function stagesOf(flow: Flow, info: TraceInfo): readonly Stage[] {
+/** The stages of a model: each kind of sublayer of each side once, in the first layer that is drawn in full. */
+export function stagesOf(flow: Flow, info: TraceInfo, { stacks }: FlowLayout): readonly Stage[] {
   const moments = momentsOf(flow);
   const seen = new Set<string>();
   return moments.flatMap(({ side, column }, moment) => {
     const at = flow.sides[side].columns[column];
     const stages: Stage[] = [];
     const key = `${side} ${at.kind}`;
-    if (!seen.has(key)) stages.push({ moment, ...describe(at, flow, info) });
-    seen.add(key);
+    if (!seen.has(key) && stacks[side].parts[column].expanded) {
+      stages.push({ moment, ...describe(at, flow, info) });
+      seen.add(key);
+    }
     const isMemory = flow.sides.length > 1 && side === 0 && moments[moment + 1]?.side === 1;
     if (isMemory) stages.push({ moment, ...memory(info) });
     return stages;

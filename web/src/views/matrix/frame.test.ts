@@ -10,7 +10,7 @@ describe("the frame of a matrix", () => {
     const small = frameOf(23, 23, SPACE, FIT);
     expect(small.cell).toBe(Math.floor((500 - 70 - 34) / 23));
     expect(small.width).toBe(23 * small.cell);
-    expect(frameOf(3, 3, SPACE, FIT).cell).toBe(56);
+    expect(frameOf(3, 3, SPACE, FIT).cell).toBe(110);
     const large = frameOf(512, 512, SPACE, FIT);
     expect(large.height).toBeCloseTo(500 - large.top - 34);
   });
@@ -37,7 +37,7 @@ describe("the frame of a matrix", () => {
     expect(near.cell).toBe(4 * frame.cell);
     expect(cellAt(near, px, py)).toEqual(before);
     expect(zoomAt(near, 4, 1e-3, px, py)).toMatchObject({ zoom: 1 });
-    expect(frameOf(64, 64, SPACE, zoomAt(frame, 1, 1e9, px, py)).cell).toBeCloseTo(96);
+    expect(frameOf(64, 64, SPACE, zoomAt(frame, 1, 1e9, px, py)).cell).toBeCloseTo(160);
   });
 
   it("returns null outside the plot", () => {
