@@ -92,6 +92,12 @@ class Window:
             assert time.monotonic() < end, f"{where}: expected {expected}, got {seen}"
             self.page.wait_for_timeout(20)
 
+    def open_settings(self) -> None:
+        """Open the settings, unless they are open."""
+        button = self.page.locator("[data-role=settings] > button")
+        if button.get_attribute("aria-expanded") == "false":
+            button.click()
+
     def inspector_value(self, name: str) -> str | None:
         """A number of the inspector in full precision; None if it is not shown."""
         found = self.page.locator(f"[data-role=inspector] [data-name={name}]")

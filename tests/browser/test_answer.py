@@ -91,6 +91,7 @@ def test_target_and_decoding_are_in_the_address(
     with windows() as window:
         window.open(str(servers["readings"].address), "v=generation&lang=en")
         stage = window.page.locator("[data-role=stage]")
+        window.open_settings()
         window.page.get_by_label("decoding method").select_option("sample")
         window.wait_until_equal(lambda: "sample = true" in stage.inner_text(), True, "sampling")
         window.page.get_by_label("temperature").fill("1.7")
@@ -99,6 +100,7 @@ def test_target_and_decoding_are_in_the_address(
         )
         window.page.reload()
         window.wait_until_equal(lambda: "temperature = 1.7" in stage.inner_text(), True, "after F5")
+        window.open_settings()
         assert window.page.get_by_label("decoding method").input_value() == "sample"
         target = window.page.get_by_label("target")
         target.fill("3 1 5")
@@ -106,6 +108,7 @@ def test_target_and_decoding_are_in_the_address(
         window.wait_until_equal(lambda: "teacher forcing" in stage.inner_text(), True, "forced")
         window.page.reload()
         window.wait_until_equal(lambda: "teacher forcing" in stage.inner_text(), True, "after F5")
+        window.open_settings()
         assert target.input_value() == "3 1 5"
 
 
@@ -160,10 +163,12 @@ def test_examples_are_clicked(windows: Windows, servers: dict[str, Server]) -> N
         examples = window.page.locator("[data-role=examples] button")
         examples.first.wait_for()
         assert examples.count() == 3
-        assert window.run("document.activeElement.tagName") == "TEXTAREA"
+        window.page.wait_for_selector("[data-role=answer]")  # of the first one
+        assert words(window) == examples.first.get_attribute("title")
+        assert "x=" not in window.run("location.hash")  # not a run of the user
         text = examples.nth(1).get_attribute("title") or ""
         examples.nth(1).click()
-        window.page.wait_for_selector("[data-role=answer]")
+        window.wait_until_equal(lambda: "x=" in window.run("location.hash"), True, "the run")
         assert words(window) == text
         window.page.locator("[data-role=live] textarea").first.focus()
         window.page.keyboard.press("Escape")
@@ -185,7 +190,7 @@ def test_all_panels_show_the_same_head(windows: Windows, servers: dict[str, Serv
 
 def test_pinned_heads_act_at_once(windows: Windows, addresses: dict[str, str]) -> None:
     with windows() as window:
-        window.open(addresses["encoder"], "lang=en")
+        window.open(addresses["encoder"], "v=lines&lang=en")
         chosen = window.page.locator(".lines select").first
         chosen.wait_for()
         window.page.keyboard.press("p")

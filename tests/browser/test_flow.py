@@ -59,7 +59,7 @@ def test_the_flow_is_played_and_zoomed_to_one_multiplication_and_back(
     with windows(width=1440, height=900) as window:
         window.open(serve(traced(tmp_path, "sequences")), "v=flow&lang=en")
         moment = window.page.locator("[data-role=moment]")
-        window.wait_until_equal(lambda: "output" in moment.inner_text(), True, "the whole model")
+        window.wait_until_equal(lambda: "whole" in moment.inner_text(), True, "the whole model")
         window.page.keyboard.press(" ")
         window.wait_until_equal(lambda: "tokens" in moment.inner_text(), True, "the first moment")
         play = window.page.locator("[data-role=play]")

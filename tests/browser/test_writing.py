@@ -39,6 +39,7 @@ def test_decoding_settings_hold_until_changed(windows: Windows, writer: Server) 
     with windows() as window:
         window.open(str(writer.address), "v=generation&lang=en")
         window.wait_until_equal(lambda: "beam = 3" in settings(window), True, "the beam")
+        window.open_settings()
         way = window.page.get_by_label("decoding method")
         way.select_option("sample")
         run(window)
@@ -51,6 +52,7 @@ def test_decoding_settings_hold_until_changed(windows: Windows, writer: Server) 
 def test_a_forced_target(windows: Windows, writer: Server) -> None:
     with windows() as window:
         window.open(str(writer.address), "v=generation&lang=en")
+        window.open_settings()
         window.page.get_by_label("target").fill("3 1 5")
         assert window.page.get_by_label("decoding method").is_disabled()
         run(window)

@@ -40,7 +40,7 @@ class ViewState:
     view: str = "lines"
     sequence: int = 0
     block: BlockName | None = None  # None: the first of the trace
-    layer: int | None = None  # None: the last of the block
+    layer: int | None = None  # None: see `layer_in`
     head: int = 0
     query: int | None = None
     unit: Unit = "piece"
@@ -80,10 +80,14 @@ class ViewState:
     def layer_in(self, depth: int) -> int:
         """The layer in focus of a block with `depth` layers: the last one, unless the state has one.
 
+        The calculation begins with the tokens, so with the first layer.
+
         >>> ViewState.parse("v=matrix").layer_in(4), ViewState.parse("v=matrix&L=1").layer_in(4)
         (3, 1)
         """
-        return depth - 1 if self.layer is None else self.layer
+        if self.layer is not None:
+            return self.layer
+        return 0 if self.view == "calculation" else depth - 1
 
     def layers(self, info: TraceInfo) -> list[tuple[str, int]]:
         """Block and layer of every head that is shown, in focus or pinned, if the trace has it.

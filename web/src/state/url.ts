@@ -56,7 +56,7 @@ const FIELDS: readonly Field[] = [
   {
     key: "L",
     text: () => (state.layer.value === state.LAST ? "" : String(state.layer.value)),
-    apply: (text) => (state.layer.value = parseNatural(text) ?? state.LAST),
+    apply: (text) => (state.layer.value = parseNatural(text) ?? (state.view.value === "calculation" ? 0 : state.LAST)), // the calculation begins with the tokens
   },
   naturalField("H", state.head),
   optionalField("q", state.query),
