@@ -85,19 +85,20 @@ def sweep(window: Window) -> None:
 
 
 PICTURES = (
-    Picture("view-flow", "v=flow&lang=ko"),
+    Picture("view-flow", "v=flow&lang=en", size=(1440, 900)),
+    Picture("view-flow-ko", "v=flow&lang=ko&t=9", size=(1440, 900)),
     Picture(
         "view-lines",
         "v=lines&lang=en&b=cross&L=1&H=0&pin=cross.1.0~cross.1.1&lines.heads=pinned",
     ),
     Picture("view-matrix", "v=matrix&lang=ko&b=cross&L=1&H=0&q=1&k=2"),
     Picture("view-neuron", "v=neuron&lang=en&L=1&H=1&q=3&k=2", scheme="dark"),
-    Picture("view-alignment", "v=alignment&lang=en&L=1&u=word&alignment.over=layer"),
+    Picture("view-alignment", "v=alignment&lang=en&u=word"),
     Picture("view-generation", "v=generation&lang=ko&b=cross&L=1&H=0&t=2", BEAM, "dark"),
     Picture("view-calculation", "v=calculation&lang=en&calculation.bug=zero", LESSON),
     Picture("view-compare", "v=compare&lang=ko&L=0&H=1", act=run_again),
     Picture("view-heads", "v=map&lang=en&L=1&H=1&b=cross", size=(1280, 1100), act=sweep),
-    Picture("view-narrow", "v=alignment&lang=ko&L=1&u=word", scheme="dark", size=(390, 844)),
+    Picture("view-narrow", "v=flow&lang=ko", scheme="dark", size=(390, 844)),
 )
 
 

@@ -60,7 +60,7 @@ def test_hovering_shows_numbers_and_a_click_locks(windows: Windows, page: str) -
 
 def test_the_keyboard_reaches_everything(windows: Windows, page: str) -> None:
     with windows() as window:
-        window.open(page, "v=matrix&b=encoder")
+        window.open(page, "v=matrix&b=encoder&L=0")
         press(window, "]", ".", ".", "b")
         expect_address(window, b="decoder", L="1", H="2")
         press(window, "[", ",")
@@ -69,9 +69,9 @@ def test_the_keyboard_reaches_everything(windows: Windows, page: str) -> None:
         expect_address(window, q="1", k="1")
         press(window, "w", "s", "v", "c")
         expect_address(window, u="syllable", sp="dim", m="values", sc="linear")
-        press(window, "1")
+        press(window, "2")
         expect_address(window, v="lines")
-        press(window, "3")
+        press(window, "5")
         expect_address(window, v="neuron")
         press(window, "p")
         expect_address(window, pin="decoder.0.1")
@@ -108,7 +108,7 @@ def test_the_matrix_is_pointed_at_and_zoomed(
 ) -> None:
     weights = Trace.open(traces["encoder_decoder"]).weights("encoder", 0)[0]
     with windows() as window:
-        window.open(page, "v=matrix&b=encoder")
+        window.open(page, "v=matrix&b=encoder&L=0")
         cells = window.page.locator("[data-role=cells]")
         cells.wait_for()
         place = {

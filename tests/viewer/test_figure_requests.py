@@ -114,11 +114,23 @@ def test_an_alignment_always_uses_cross_attention() -> None:
 
 def test_an_alignment_takes_of_the_focus_what_cross_attention_has() -> None:
     def request_of(state: str) -> tuple[object, object, object]:
-        request = FigureRequest.of_state(ViewState.parse(f"v=alignment&{state}"), INFO, "pdf")
+        state = f"v=alignment&alignment.over=head&{state}"
+        request = FigureRequest.of_state(ViewState.parse(state), INFO, "pdf")
         return request.layer, request.head, request.query
 
     assert request_of("b=encoder&L=9&H=9&q=7") == (1, 3, None)  # 7 is a token of the source
     assert request_of("b=cross&L=1&H=2&q=3") == (1, 2, 3)
+
+
+def test_without_a_layer_it_is_the_last_one_and_an_unknown_view_names_the_nearest() -> None:
+    for view in ("matrix", "lines", "alignment", "neuron"):
+        request = FigureRequest.of_state(ViewState.parse(f"v={view}&b=cross"), INFO, "pdf")
+        assert request.layer == INFO.block("cross").layers - 1, view
+    assert ViewState.parse("v=calculation").layers(INFO)[0][1] == 0
+    for name, nearest in (("heads", "v=map"), ("matrx", "v=matrix")):
+        with raises(InputError, "page.unknown_view") as caught:
+            ViewState.parse(f"v={name}")
+        assert nearest in str(caught.value)
 
 
 def test_a_matrix_is_that_of_the_first_pinned_head() -> None:
@@ -128,11 +140,13 @@ def test_a_matrix_is_that_of_the_first_pinned_head() -> None:
 
 
 def test_what_the_page_does_to_the_numbers_is_done_in_the_figure() -> None:
-    state = ViewState.parse("v=alignment&u=word&sp=renormalise&m=values&alignment.rows=predicted")
+    state = ViewState.parse("v=alignment&u=word&sp=renormalise&m=values&alignment.rows=read")
     request = FigureRequest.of_state(state, TRACE.info, "pdf")
     done = (request.unit, request.specials, request.measure, request.rows)
-    assert done == ("word", "renormalise", "values", "predicted")
-    assert FigureRequest.of_state(ViewState(view="alignment"), TRACE.info, "pdf").rows == "read"
+    assert done == ("word", "renormalise", "values", "read")
+    assert (
+        FigureRequest.of_state(ViewState(view="alignment"), TRACE.info, "pdf").rows == "predicted"
+    )
     with raises(InputError, "page.unknown_value"):
         ViewState.parse("u=line")
 
@@ -144,10 +158,10 @@ def test_an_alignment_of_many_heads_is_drawn_as_the_page_pools_it() -> None:
         )
         return request.layer, request.head
 
-    assert request_of("") == (1, 2)
-    assert request_of("alignment.pool=max") == (1, 2)
-    assert request_of("alignment.over=layer") == (1, "mean")
-    assert request_of("alignment.over=layer&alignment.pool=max") == (1, "max")
+    assert request_of("") == (1, "mean")
+    assert request_of("alignment.pool=max") == (1, "max")
+    assert request_of("alignment.over=head") == (1, 2)
+    assert request_of("alignment.over=head&alignment.pool=max") == (1, 2)
     assert request_of("alignment.over=model") == ("all", "mean")
 
 

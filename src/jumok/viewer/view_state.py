@@ -78,7 +78,7 @@ class ViewState:
         )
 
     def layer_in(self, depth: int) -> int:
-        """The layer in focus of a block with `depth` layers: the last one, unless the state has one.
+        """The layer in focus of a block with `depth` layers: that of the state, else the last.
 
         The calculation begins with the tokens, so with the first layer.
 

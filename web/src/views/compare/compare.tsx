@@ -23,7 +23,7 @@ import "./compare.css";
 
 export const compareView: ViewRenderer = { Stage, svg, table };
 
-const [MAX_CELL, MIN_CELL] = [26, 2];
+const [MAX_CELL, MIN_CELL] = [40, 2];
 const PANEL = 200; // the least width of a panel
 
 function Stage({ trace }: StageProps) {

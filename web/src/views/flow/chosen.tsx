@@ -10,7 +10,7 @@ import { type Column, type Flow, meanRow, strongest } from "./flowData";
 import { FONT, type FlowLayout, type Prediction, round, shorten, xOf } from "./layout";
 
 const MAX_KEYS = 12; // of a token in a layer
-const NAMED_KEYS = 2; // beside the layer
+const NAMED_KEYS = 2; // next to the layer
 
 /** A head whose attention is drawn instead of the mean of the heads of its layer. */
 export interface ShownHead {
@@ -104,7 +104,7 @@ function frame(text: string, x: number, y: number, wide: number, colours: Drawin
 
 export const HEAD_SIZE = 11;
 
-/** The boxes of the heads of a layer beside it: [left, top] of each, and their pitch. */
+/** The boxes of the heads of a layer, next to it: [left, top] of each, and their pitch. */
 export function headBoxes(count: number, [top]: readonly [number, number], { gutter }: FlowLayout["stacks"][number]): { readonly left: number; readonly top: number; readonly pitch: number } | null {
   if (gutter.width < 90) return null;
   const pitch = Math.min(HEAD_SIZE + 3, (gutter.width - 40) / count);

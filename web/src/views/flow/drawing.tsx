@@ -245,7 +245,7 @@ function outputs(columns: readonly Column[], stack: Stack, predictions: readonly
   });
 }
 
-/** The titles beside a part, as the paper names it. */
+/** The titles next to a part, as the paper names it. */
 function titleTexts(column: Column, part: Part, { gutter }: Stack, info: TraceInfo, colours: DrawingColours): VNode | null {
   if (!part.expanded || part.bottom <= part.top) return null;
   const { kind } = column;

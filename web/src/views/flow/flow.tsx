@@ -52,7 +52,7 @@ function Player({ trace, flow }: { readonly trace: Trace; readonly flow: Flow })
   useEffect(() => {
     if (step.value > stages.length) step.value = 0; // after the last stage, the whole picture; another view may have more steps
     if (!playing.value) time.value = momentOf(step.value);
-  }, [step.value, count]);
+  }, [step.value, count, stages]);
   usePlayback(time, playing, count);
   const slider = useRef<HTMLInputElement>(null);
   useSignalEffect(() => {
@@ -248,7 +248,7 @@ function togglePlaying(time: Signal<number>, playing: Signal<boolean>, count: nu
   playing.value = !playing.value;
 }
 
-/** What is under the pointer: a column and a token, or a head beside the column. */
+/** What is under the pointer: a column and a token, or a head next to the column. */
 interface Item {
   readonly moment: number;
   readonly row: number | null;

@@ -117,7 +117,7 @@ function describe({ kind, side, block }: Column, flow: Flow, info: TraceInfo): P
           }
         : {
             title: { ko: "멀티 헤드 셀프 어텐션", en: "Multi-head self-attention" },
-            text: { ko: `토큰마다 모든 토큰의 값을 가중합합니다. 가중치는 쿼리와 키의 내적에 softmax를 적용한 것이고, 헤드마다 다릅니다(옆의 작은 사각형). ${norm.ko}`, en: `Each token computes a weighted sum of the values of all tokens. The weights are the softmax of the dot products of queries and keys, and differ by head (the small squares beside). ${norm.en}` },
+            text: { ko: `토큰마다 모든 토큰의 값을 가중합합니다. 가중치는 쿼리와 키의 내적에 softmax를 적용한 것이고, 헤드마다 다릅니다(옆의 작은 사각형). ${norm.ko}`, en: `Each token computes a weighted sum of the values of all tokens. The weights are the softmax of the dot products of queries and keys, and differ by head (the small squares). ${norm.en}` },
           };
     case "cross":
       return {
