@@ -209,7 +209,7 @@ export function DecodingSettings() {
         }}
       >
         {Object.entries(DECODING_PRESETS).map(([id, { title, decode }]) =>
-          decode || model.kind === "decoder" ? (
+          (decode || model.kind === "decoder") && !(model.in_page && decode?.sample) ? (
             <option key={id} value={id}>
               {t(title)}
             </option>
