@@ -7,9 +7,6 @@ from torch import Tensor, nn
 
 from jumok.nn.hooks import record
 
-# of "gradient/WEIGHT", "update/WEIGHT" and "entropy/ATTENTION/HEAD", as the model names them
-Statistics = Mapping[str, float]
-
 
 class StepStatistics:
     """What one step of the optimizer does to each weight.

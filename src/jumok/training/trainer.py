@@ -68,7 +68,6 @@ from jumok.training.reporting.progress_bar import ProgressBar, Throughput
 from jumok.training.schedules import lr_multiplier
 from jumok.training.signals import StopRequest, handle_signals
 from jumok.training.state import EndReason, TrainerState
-from jumok.training.statistics import Statistics, StepStatistics, head_entropies
 
 
 class Trainer(Generic[BatchT]):
@@ -130,7 +129,7 @@ class Trainer(Generic[BatchT]):
         self.learning_rate = 0.0  # of the last step
         self.compiling = False  # compiled, but no step has shown yet that it works
         self.write_error: StorageError | None = None  # of the metrics; raised at the next commit
-        self.statistics: Statistics = {}  # of the last step, where they are due
+        self.statistics: Mapping[str, float] = {}  # of the last step, where they are due
         self._in_train_mode = False  # model.train() walks over all modules: not at every step
 
     def _make_strategy(self) -> ParallelStrategy[BatchT]:
@@ -366,6 +365,8 @@ class Trainer(Generic[BatchT]):
         self, step: int, loss: float, norm: Tensor, batches: Mapping[int, BatchT]
     ) -> None:
         """The same, and read what the step did; the weights are those without statistics."""
+        from jumok.training.statistics import StepStatistics, head_entropies  # few trainings
+
         measured = StepStatistics(self.parameters)
         self._apply_step(step, loss, norm)
         index, batch = next(iter(batches.items()))

@@ -4,16 +4,13 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from jumok.atomic_io import expand_home
-from jumok.documents.glossary import Glossary
-from jumok.documents.memory import Memory
 from jumok.errors import InputError
 from jumok.extras import naming_extras
 from jumok.pretrained.hub import upload
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.pipeline.translation import TranslatedDocument, translate_document
 from jumok.tasks.recipe.recipe import Recipe, change_recipe, load_recipe
 from jumok.tasks.runs import train as training
 from jumok.tasks.runs.evaluate import evaluate as evaluate_table
@@ -24,6 +21,9 @@ from jumok.tasks.runs.own_data import kept_data, table_of
 from jumok.tasks.runs.run import Run as RunFiles
 from jumok.training.callbacks import Callback
 from jumok.training.reporting.metrics import METRICS, evaluations, read_records
+
+if TYPE_CHECKING:
+    from jumok.tasks.pipeline.translation import TranslatedDocument
 
 PathLike = str | os.PathLike[str]
 
@@ -104,7 +104,7 @@ class Run:
         format: str = "text",  # noqa: A002  the word of the command
         glossary: Mapping[str, str] | None = None,
         memory: PathLike | None = None,
-    ) -> TranslatedDocument:
+    ) -> "TranslatedDocument":
         """The translation of the characters of a file, which keeps its format and its lines.
 
         format    "text", "wrapped", "html", "markdown", "po", "srt", "vtt": see docs/translation.md
@@ -115,6 +115,10 @@ class Run:
 
             run.translate("<p>겨울은 <b>추워요</b>.</p>", format="html").text
         """
+        from jumok.documents.glossary import Glossary  # a training needs none of them
+        from jumok.documents.memory import Memory
+        from jumok.tasks.pipeline.translation import translate_document
+
         return translate_document(
             self._pipeline,
             source,

@@ -11,7 +11,6 @@ from jumok.shipped import resolve_vocabulary
 from jumok.tasks.inputs.lengths import lengths_of
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
 from jumok.tasks.recipe.recipe import Recipe
-from jumok.tasks.runs.initialize_from import load_tokenizers
 from jumok.text.sentencepiece import SentencePieceTokenizer
 
 
@@ -33,6 +32,8 @@ def check_data(recipe: Recipe) -> tuple[DataReport, dict[str, Table]]:
 def _existing_tokenizers(recipe: Recipe) -> TokenizerPair | None:
     """The tokenizers that the recipe names; None if the training makes them."""
     if recipe.model.init:
+        from jumok.tasks.runs.initialize_from import load_tokenizers
+
         return load_tokenizers(find_model(recipe.model.init))
     table = recipe.vocabulary
     if not table.file or not (table.joint or table.target_file):

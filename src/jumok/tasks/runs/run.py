@@ -14,7 +14,6 @@ from jumok import safetensors_io
 from jumok.atomic_io import read_regular, storage_errors, write_atomically
 from jumok.config_io import read_toml, to_dict
 from jumok.errors import InputError
-from jumok.models.int8_weights import SUFFIX, dequantize_rows, scaled_names
 from jumok.models.weights import named_weights, tied_weights
 from jumok.pretrained.memory_map import mmap_safetensors
 from jumok.safe_json import MAX_BYTES
@@ -214,6 +213,8 @@ class Run:
 
         Raises InputError when they are those of another run, or damaged.
         """
+        from jumok.models.int8_weights import SUFFIX, dequantize_rows, scaled_names
+
         check_weights_file(self.folder, self.read_model_config())
         weights = mmap_safetensors(self.weights_path)
         header = read_header(self.weights_path)

@@ -27,7 +27,6 @@ from jumok.tasks.inputs.tokenizer_pair import TokenizerPair, non_default_keys
 from jumok.tasks.recipe.recipe import Recipe, candidate_recipes, check_pretokenized
 from jumok.tasks.recipe.tables import ModelConfig, VocabularyRecipe
 from jumok.tasks.registry import get_task
-from jumok.tasks.runs.initialize_from import LoadReport, initialize_from, load_tokenizers
 from jumok.tasks.shared.recipe_job import RecipeJob
 from jumok.tasks.shared.text_job import TextJob
 from jumok.terminal import print_notice
@@ -36,7 +35,8 @@ from jumok.training.config import TrainingConfig
 from jumok.training.estimate import Cost, estimate
 from jumok.training.layer_decay import frozen_parameters
 
-if TYPE_CHECKING:  # most trainings fit no linear model
+if TYPE_CHECKING:  # imported where a model is initialized, or a linear one is fitted
+    from jumok.tasks.runs.initialize_from import LoadReport
     from jumok.tasks.shared.linear_head import LinearHead
 
 UNBALANCED = 2  # times the rows of the rarest label
@@ -53,7 +53,7 @@ class TrainingSetup:
     splits: Splits
     tokenizers: TokenizerPair
     model: nn.Module
-    load_report: LoadReport | None
+    load_report: "LoadReport | None"
     job: RecipeJob[Any]
     linear: "LinearHead | None" = None  # of its output layer
 
@@ -189,6 +189,8 @@ def get_tokenizers(recipe: Recipe, train: Table) -> TokenizerPair:
     init = recipe.model.init
     if not init:
         return train_or_load(recipe.vocabulary, train, recipe.data.pieces)
+    from jumok.tasks.runs.initialize_from import load_tokenizers
+
     tokenizers = load_tokenizers(find_model(init))
     if tokenizers.joint != recipe.vocabulary.joint:
         raise InputError(
@@ -303,8 +305,10 @@ def add_adapters(recipe: Recipe, model: nn.Module) -> None:
 
 def initialize_weights(
     recipe: Recipe, model: nn.Module, labels: tuple[str, ...]
-) -> LoadReport | None:
+) -> "LoadReport | None":
     """Copy the weights of `model.init` into the model, if the recipe names a run."""
     if not recipe.model.init:
         return None
+    from jumok.tasks.runs.initialize_from import initialize_from
+
     return initialize_from(find_model(recipe.model.init), recipe, model, labels)

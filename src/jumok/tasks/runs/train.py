@@ -30,7 +30,6 @@ from jumok.tasks.recipe.recipe import Recipe, candidate_recipes
 from jumok.tasks.registry import get_task
 from jumok.tasks.runs.check_data import report_on
 from jumok.tasks.runs.evaluate import evaluate, report_bad_rows
-from jumok.tasks.runs.initialize_from import LoadReport
 from jumok.tasks.runs.run import Run
 from jumok.tasks.runs.setup import (
     add_adapters,
@@ -50,7 +49,8 @@ from jumok.training.reporting.report import write_report
 from jumok.training.state import TrainerState
 from jumok.training.trainer import Trainer
 
-if TYPE_CHECKING:  # most trainings fit no linear model
+if TYPE_CHECKING:  # imported where a model is initialized, or a linear one is fitted
+    from jumok.tasks.runs.initialize_from import LoadReport
     from jumok.tasks.shared.linear_head import LinearHead
 
 
@@ -186,7 +186,7 @@ class _StartedRun:
     recipe: Recipe
     splits: Splits
     model: nn.Module
-    load_report: LoadReport | None
+    load_report: "LoadReport | None"
     job: RecipeJob[Any] | None = None  # where it is built already
     linear: "LinearHead | None" = None
 
@@ -319,7 +319,7 @@ def _check_same_metadata(
             )
 
 
-def _report_initialization(run: Run, load_report: LoadReport | None) -> None:
+def _report_initialization(run: Run, load_report: "LoadReport | None") -> None:
     """Print the load report of `model.init`, and write it into the run for its results."""
     if load_report is not None:
         print_notice(load_report.message)
