@@ -253,11 +253,11 @@ def position_tables(
         yield f"{side}.positions", table[first:]
     if kind in ("rotary", "sinusoidal_rotary"):
         d_head = config.d_head or config.d_model // config.n_heads
-        for prefix, rope in (("", config.rope), ("local_", config.local_rope)):
+        for layers, rope in (("", config.rope), ("local_", config.local_rope)):
             if rope is not None:
                 cosine, sine = rotary_tables(n, d_head, rope.base)
-                yield f"{side}.{prefix}cosine", cosine
-                yield f"{side}.{prefix}sine", sine
+                yield f"{side}.{layers}cosine", cosine
+                yield f"{side}.{layers}sine", sine
     elif kind == "relative":
         yield (
             f"{side}.relative",
