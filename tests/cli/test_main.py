@@ -182,7 +182,7 @@ def test_predictions_that_cannot_be_written(review_run: Path, unbuffered: str) -
     """As in `jumok predict RUN 안녕 > answers.txt` on a full disk."""
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
-            [*JUMOK, "predict", str(review_run), "안녕"],
+            [*JUMOK, "predict", str(review_run), "이 영화"],
             stdout=full,
             stderr=subprocess.PIPE,
             check=False,

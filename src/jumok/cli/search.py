@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from jumok.cli.options import DeviceOption, PrecisionOption, find_engine, load_encoder
+from jumok.errors import UsageError
 from jumok.language import translate
 from jumok.shipped import complete_run
 from jumok.terminal import print_json
@@ -54,6 +55,10 @@ def search(
         if n > done or sys.stderr.isatty():
             print(translate("encoded {:,} of {:,} lines", done, n), file=sys.stderr)
 
+    if not text.strip():
+        raise UsageError(
+            "cli.empty_query", "TEXT must be what to look for, got an empty text; try a word"
+        )
     engine = find_engine(run, precision, device)
     if engine is not None:
         index = VectorIndex.build_with(engine.encode, engine.vector_key, file, progress)

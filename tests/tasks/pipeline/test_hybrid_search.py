@@ -56,3 +56,11 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     model = jumok.load("ko-small-vectors")
     cosine = float(model.encode(query) @ model.encode("주문 번호 A-1047 환불"))
     assert found[0]["score"] == pytest.approx(cosine, abs=2e-4)
+
+
+def test_an_empty_query_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "texts.txt"
+    path.write_text("비가 온다\n", encoding="utf-8")
+    done = call(capsys, "search", "ko-static", path, " ")
+    assert done.code == 2
+    assert "empty" in done.err
