@@ -157,6 +157,7 @@ def test_the_page_requests_traces_of_a_run(review_run: Path, tmp_path: Path) -> 
             "max_length": 16,
             "decode": None,
             "checkpoints": ["step-20", "step-40"],
+            "in_page": False,
         }
 
         def traced(**question: object) -> Trace:

@@ -218,9 +218,9 @@ def test_sentences_are_short_and_extend_shorter_lists(split: str) -> None:
 @pytest.mark.parametrize(
     ("split", "checksum"),
     [
-        ("train", "93f67fa1f8d7235f285fc01f5ac7fa928bb8a4235e61ceeec834e6d2bf97cea6"),
-        ("dev", "4cda55bfd56102108a3b1a52e3cf668b75d4b2cb13667470d2221c68d1f1ca06"),
-        ("test", "bf28ee10215a736fc95d163cc798dacb283219d0b62334b59a632142b9350201"),
+        ("train", "58c3cfeba1e66b7b904476ffdafbdf0c6d9459cc09dc97134b6445dabd9da2f1"),
+        ("dev", "545bcb90add1fdcc62bc9ca010ae040f70b6893b29e943cf8238b60d61550247"),
+        ("test", "4edf60892ced12e914703efc80490c9ac3fa4c2d694bedfdf323622d1808ac9c"),
         ("test_patterns", "69dbeb47ee575de371629500352b7d7b933f22795498ed51ca1efa9027b6c8f9"),
     ],
 )
