@@ -60,6 +60,7 @@ def commands(folder: Path, review_recipe: Path, review_run: Path) -> dict[str, l
         "plot": ["positions", "--out", f"{out}.png"],
         "embed": [run],
         "search": [run, str(folder / "lines.txt"), "안녕"],
+        "translate": ["note", str(folder / "lines.txt")],
         "lesson": ["1"],
         "models": [],
         "vocab": ["encode", run],

@@ -68,3 +68,22 @@ def test_what_is_refused(
     (tmp_path / name).write_bytes(data)
     done = call(capsys, "translate", "note", tmp_path / name, *words)
     assert (done.code, done.error) == (2, code)
+
+
+@pytest.mark.parametrize("to", ["a.txt", ".", "missing/b.txt"])
+def test_a_place_that_is_no_new_file_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, to: str
+) -> None:
+    source = tmp_path / "a.txt"
+    source.write_text("겨울은 추워요.\n", encoding="utf-8")
+    done = call(capsys, "translate", "note", source, "--to", tmp_path / to)
+    assert (done.code, done.error) == (2, "cli.translate_to")
+    assert source.read_text(encoding="utf-8") == "겨울은 추워요.\n"
+
+
+def test_a_sentence_without_letters_stays(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    source = tmp_path / "a.txt"
+    source.write_text("겨울은 추워요. 🙂\n12:30\n", encoding="utf-8")
+    assert call(capsys, "translate", "note", source).out == "Winter is cold. 🙂\n12:30\n"

@@ -14,7 +14,7 @@ from jumok.cli.options import (
     find_engine,
     load_ensemble,
 )
-from jumok.errors import Message
+from jumok.errors import Message, UsageError
 from jumok.shipped import complete_run
 from jumok.terminal import print_notice
 
@@ -74,6 +74,7 @@ def translate(
     from jumok.documents.tsv import decode
     from jumok.tasks.pipeline.translation import translate_document
 
+    _check_output(file, to)
     kind = format or ("text" if str(file) == "-" else format_of(file))
     source = decode(file, _read(file))
     terms = None if glossary is None else Glossary.read(glossary)
@@ -85,7 +86,7 @@ def translate(
         source,
         format=kind,
         glossary=terms,
-        memory=None if path is None else Memory.open(path),
+        memory=None if path is None else Memory.open(path, unfinished=path == unfinished),
         progress=_Count(),
     )
     if to is None:
@@ -95,6 +96,20 @@ def translate(
         if unfinished is not None:
             unfinished.unlink(missing_ok=True)
     _report(found)
+
+
+def _check_output(file: Path, to: Path | None) -> None:
+    """Raise UsageError for a translation that cannot be written, or that replaces its source."""
+    if to is None:
+        return
+    is_source = to.exists() and file.exists() and to.samefile(file)
+    if to.is_dir() or not to.parent.is_dir() or is_source:
+        raise UsageError(
+            "cli.translate_to",
+            "--to must be a new file in a folder that exists, other than {file}, got {to}",
+            file=str(file),
+            to=str(to),
+        )
 
 
 def _read(file: Path) -> bytes:

@@ -2,7 +2,7 @@
 
 A row has the sentence, its translation and, after another TAB, the links of their words if they are
 known: `0-4:3-6:0.75` for characters 0 to 4 of the translation, 3 to 6 of the sentence, and a
-weight. A program that is stopped loses at most the row that it is writing.
+weight.
 """
 
 import os
@@ -31,15 +31,17 @@ class Memory:
     found: dict[str, Remembered] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, path: Path) -> "Memory":
-        """Read a file, or begin one.
+    def open(cls, path: Path, *, unfinished: bool = False) -> "Memory":
+        """Read a file, or begin one; the next row begins a line of its own.
 
-        A last row without its line end, which a program was writing when it was stopped, is
-        removed. Raises InputError for a file of one column, StorageError.
+        `unfinished` is the file of a translation that was stopped: a last row without its line end
+        was being written and is removed. In other files it was written by hand and is kept.
+        Raises InputError for a file of one column, which does not change, and StorageError.
         """
         if not path.exists():
             return cls(path)
-        _remove_torn_row(path)
+        if unfinished:
+            _remove_torn_row(path)
         rows = read_pairs(path)
         return cls(path, {row[0]: (row[1], _parse(row[2:])) for row in rows})
 
@@ -55,7 +57,8 @@ class Memory:
                 lines.append("\t".join(cells))
         if self.path is not None and lines:
             with storage_errors(f"{self.path}: cannot be written"), self.path.open("ab") as file:
-                file.write("".join(f"{line}\n" for line in lines).encode())
+                begun = "" if _ends_a_line(self.path) else "\n"
+                file.write((begun + "".join(f"{line}\n" for line in lines)).encode())
                 file.flush()
                 os.fsync(file.fileno())
 
@@ -65,6 +68,15 @@ def _remove_torn_row(path: Path) -> None:
         data = file.read()
         if data and not data.endswith(b"\n"):
             file.truncate(data.rfind(b"\n") + 1)
+
+
+def _ends_a_line(path: Path) -> bool:
+    """Whether a file is missing or empty, or ends with a line feed."""
+    if not path.is_file() or not path.stat().st_size:
+        return True
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
 
 
 def _format(links: Sequence[Link]) -> str:

@@ -1,6 +1,7 @@
 """A thread of the server that computes for one model, for what `jumok.engine` computes."""
 
 import asyncio
+import atexit
 import os
 import sys
 import threading
@@ -8,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
+from weakref import WeakSet
 
 from jumok.allocator import release_memory
 from jumok.errors import JumokError
@@ -59,6 +61,18 @@ class _Mailbox:
             self._loop.call_soon_threadsafe(function, *arguments)
 
 
+_threads: "WeakSet[ComputingThread]" = WeakSet()
+
+
+@atexit.register
+def _end_threads() -> None:
+    """Let threads end that are still loading: Python ends them within C++, which aborts then."""
+    for each in list(_threads):
+        each.kill()
+    for each in list(_threads):
+        each.join(END_SECONDS)
+
+
 class ComputingThread:
     """A thread with a loaded model; `lost` is set at its end.
 
@@ -77,6 +91,7 @@ class ComputingThread:
         self._started: asyncio.Future[dict[str, Any] | None]
         self._started = asyncio.get_running_loop().create_future()
         self._thread = threading.Thread(target=self._run, args=(source, answers), daemon=True)
+        _threads.add(self)
 
     @classmethod
     async def start(cls, source: ModelSource, answers: list[str]) -> "ComputingThread | None":
@@ -110,6 +125,11 @@ class ComputingThread:
         """Give up the thread, which ends after what it computes: nothing ends a thread at once."""
         self._mailbox.put(None)
         self.lost.set()
+
+    def join(self, seconds: float) -> None:
+        """Wait for the end of the thread, so long at most."""
+        if self._thread.ident is not None:
+            self._thread.join(seconds)
 
     async def close(self) -> None:
         """End the thread; one that goes on computing is left behind."""

@@ -3,7 +3,7 @@
 Shapes: n tokens of all merged texts, D model width.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from jumok.decoding import (
     IncrementalDecoder,
     Processor,
 )
-from jumok.native import NativeModel
+from jumok.native import NativeEncoder, NativeModel
 from jumok.native.decoder import DecoderStep, NativeDecoder, step_together
 from jumok.serving.jobs import JobHub
 from jumok.tasks.pipeline.backends import DecoderBackends
@@ -27,8 +27,9 @@ class MergedEncoder:
 
     order = 0
 
-    def __init__(self, encoder: Callable[..., Tensor], hub: JobHub) -> None:
+    def __init__(self, encoder: NativeEncoder, hub: JobHub) -> None:
         self._encoder, self._hub = encoder, hub
+        self.has_windows = encoder.has_windows
 
     def __call__(self, x: Tensor, lengths: Tensor, positions: Tensor, columns: Tensor) -> Tensor:
         """Concatenated tokens (n, D) of texts -> hidden states (n, D) float32."""

@@ -177,7 +177,10 @@ export class Model {
     const steps = this.generator.steps(text, decoding);
     for (let paused = performance.now(); ; ) {
       const { done, value } = steps.next();
-      if (done) return value;
+      if (done) {
+        onText(value.text);
+        return value;
+      }
       if (performance.now() - paused < SLICE_MS) continue;
       await new Promise((resolve) => setTimeout(resolve));
       paused = performance.now();

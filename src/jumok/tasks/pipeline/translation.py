@@ -124,7 +124,10 @@ def _translate(
     """The outputs of the sentences, those `linked` with links, and how many were computed."""
     found = {}
     for sentence in linked:
-        if sentence in memory.found:
+        if not any(map(str.isalpha, sentence)):  # an emoji, a number: there is nothing to translate
+            itself = ((0, len(sentence), 0, len(sentence), 1.0),)
+            found[sentence] = GeneratedText(sentence, sentence, 0.0, links=itself)
+        elif sentence in memory.found:
             translation, links = memory.found[sentence]
             found[sentence] = GeneratedText(sentence, translation, 0.0, links=links)
     missing = [
