@@ -237,7 +237,7 @@ def section_text(row: Row, number: int) -> str:
     section = row.section
     parts = [f"## {number + 1}. {section_title(section)}", f"{section['lesson']}강"]
     parts += [f"**실수**: {section['slip']}"] if "slip" in section else []
-    parts += [section["remark"]] if "remark" in section else []
+    parts += [section["remark"].replace("](../", "](../../")] if "remark" in section else []
     return "\n\n".join(parts)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from jumok.course import LANGUAGES, Cell, find_lesson, lessons
+from jumok.course.lesson import TraceView
 from jumok.course.plain import readable_math
 from jumok.terminal import text_width
 from tests.cli.commands import call
@@ -43,7 +44,11 @@ def test_nothing_is_cut_on_a_terminal_of_80_columns(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     shown = call(capsys, "lesson", str(number), "--lang", "ko").out
-    assert max(map(text_width, shown.splitlines())) <= 80
+    lines = [line for line in shown.splitlines() if not line.startswith("jumok view note --lesson")]
+    assert max(map(text_width, lines)) <= 80  # a command is one line, to be copied
+    for part in find_lesson(number).parts("ko"):
+        if isinstance(part, TraceView):
+            assert f'--state "{part.state}&lang=ko"\n' in shown
     letters = re.sub(r"[\s│#]", "", shown)  # a comment that goes on has a second #
     for part in find_lesson(number).parts("ko"):
         if isinstance(part, Cell):

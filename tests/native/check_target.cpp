@@ -151,7 +151,8 @@ void check_blocks(const char* name, int bits, float tolerance) {
   check_products(name, linear, exact, bias, tolerance);
 }
 
-// Attention of one head of D elements to S keys, by the loop for one query and by that for many.
+// Attention of one head of D elements to S keys, by the loop for one query and by that for many,
+// which also reads windows of W keys on each side.
 template <class Format>
 void check_attention(int S, int D) {
   const double tolerance = sizeof(typename Format::Input) == 4 ? 1e-5 : 2e-2;  // bfloat16 inputs
@@ -161,23 +162,32 @@ void check_attention(int S, int D) {
   keys_and_values.insert(keys_and_values.end(), v.begin(), v.end());
   const size_t stride = D;
   HeadAttention<Format> attend;
-  attend({q.data(), k.data(), v.data(), stride, S, D, 0.3f, many.data(), stride}, [](int, float*) {});
+  const int W = std::min(S, 3);
+  std::vector<float> local(S * D);
+  attend({q.data(), k.data(), v.data(), stride, S, D, S, 0.3f, many.data(), stride}, [](int, float*) {});
+  attend({q.data(), k.data(), v.data(), stride, S, D, W, 0.3f, local.data(), stride}, [](int, float*) {});
   for (int t = 0; t < S; ++t) {
     attend_one(
         q.data() + t * D, D, S, [&](int s) { return keys_and_values.data() + s * D; }, S * D, 0.3f,
         nullptr, one.data() + t * D);
     std::vector<double> weights(S);
-    double sum = 0;
+    double sum = 0, sum_near = 0;
+    const auto is_near = [&](int s) { return std::abs(s - t) < W; };
     for (int s = 0; s < S; ++s) {
       double score = 0;
       for (int i = 0; i < D; ++i) score += double{q[t * D + i]} * k[s * D + i];
       sum += weights[s] = std::exp(0.3 * score);
+      sum_near += is_near(s) ? weights[s] : 0;
     }
     for (int i = 0; i < D; ++i) {
-      double y = 0;
-      for (int s = 0; s < S; ++s) y += weights[s] / sum * v[s * D + i];
+      double y = 0, y_near = 0;
+      for (int s = 0; s < S; ++s) {
+        y += weights[s] / sum * v[s * D + i];
+        y_near += is_near(s) ? weights[s] / sum_near * v[s * D + i] : 0;
+      }
       check(std::fabs(y - one[t * D + i]) < 1e-5, "attention", "of one query");
       check(std::fabs(y - many[t * D + i]) < tolerance, "attention", "of many queries");
+      check(std::fabs(y_near - local[t * D + i]) < tolerance, "attention", "within a window");
     }
   }
 }

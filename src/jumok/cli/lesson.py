@@ -101,7 +101,7 @@ def _show(lesson: "Lesson", language: "Language", answers: bool, console: "Conso
             console.print(Markdown(readable_math(plain.convert(part))), soft_wrap=False)
         elif isinstance(part, TraceView):
             command = f'jumok view note --lesson --state "{part.state}&lang={language}"'
-            console.print(Panel(Text(command), title="jumok view", title_align="left"))
+            console.print(Text(command, style="bold"))  # not in a box, which cuts it off
         elif isinstance(part, Cell):
             source = part.source if part.is_solution and answers else part.shown
             code = Syntax(source, "python", background_color="default").highlight(source)
@@ -123,7 +123,8 @@ def _show(lesson: "Lesson", language: "Language", answers: bool, console: "Conso
                 note = f"{words['picture']}: jumok lesson {lesson.number} --notebook FILE.ipynb"
                 console.print(Text(f"  → {note}", style="italic"))
             elif printed:
-                console.print(Panel(Text(printed), title=words["output"], title_align="left"))
+                panel = Panel(Text(printed), title=words["output"], title_align="left")
+                console.print(panel, soft_wrap=False)  # long lines are folded
         console.print()
 
 

@@ -59,7 +59,7 @@ class Callback:
     A method may read `status`, call `status.stop()` (the step is evaluated, saved, and the training
     ends as if it were complete) and `status.log("text")`. It cannot change the training otherwise:
     the weights are the same with and without callbacks that do not stop; one that writes into the
-    weights of `status.model` ends the run. With several processes callbacks are called in the first
+    weights of `status.model` in place ends the run. With several processes callbacks are called in the first
     one only.
 
     An exception in a callback ends the run with CallbackError, after a checkpoint: correct the
@@ -130,5 +130,10 @@ class CallbackCalls:
 
 
 def _versions(model: nn.Module | None) -> list[int]:
-    """How often each weight was written in place."""
-    return [] if model is None else [weight._version for weight in model.parameters()]
+    """How often each weight was written in place, and whether it is trained.
+
+    PyTorch does not count writes through `.data`.
+    """
+    if model is None:
+        return []
+    return [2 * weight._version + weight.requires_grad for weight in model.parameters()]

@@ -261,7 +261,7 @@ function titleTexts(column: Column, part: Part, { gutter }: Stack, info: TraceIn
   return (
     <g font-size={small}>
       {kind === "tokens" ? write(part.top + 11, columnTitle(kind, gutter.width), colours.faint) : null}
-      {kind === "lens" ? write((part.top + part.bottom) / 2, columnTitle(kind, gutter.width), colours.faint) : null}
+      {kind === "lens" ? write((part.top + part.bottom) / 2 + 5, columnTitle(kind, gutter.width), colours.faint) : null}
       {kind === "embedding" ? write((top + bottom) / 2, title(column, info, isNarrow)) : null}
       {kind === "embedding" && addsPositions(info.model) ? <g transform={`translate(${gutter.anchor === "end" ? -16 : 16} 0)`}>{write(top - 14, isNarrow ? "PE" : t({ ko: "위치 인코딩", en: "Positional Encoding" }))}</g> : null}
       {kind === "attention" || kind === "cross" ? write(attentionY, title(column, info, isNarrow)) : null}

@@ -140,7 +140,7 @@ function AddedTable({ table, formula }: { readonly table: Numbers; readonly form
     <>
       {formula ? (
         <p class={formula.agrees ? "positions-good" : "positions-bad"} data-role="verdict">
-          {formula.agrees ? "✓" : "✗"} {t({ ko: "수식으로 다시 계산한 값과 일치 여부", en: "recomputed from the formula" })} (|Δ| ≤ {formatDifference(formula.worst)})
+          {formula.agrees ? "✓" : "✗"} {t({ ko: `수식으로 다시 계산한 값과 ${formula.agrees ? "일치" : "불일치"}`, en: "recomputed from the formula" })} (|Δ| ≤ {formatDifference(formula.worst)})
         </p>
       ) : (
         <p>{t({ ko: "학습된 표와 두 위치 사이의 코사인 유사도.", en: "A learned table; below, the cosine similarity of every two positions." })}</p>
