@@ -65,7 +65,7 @@ def test_the_name_of_a_shipped_model_is_corrected() -> None:
 
 
 def test_an_unknown_view_is_refused() -> None:
-    with raises(TraceError, "page.unknown_value"):
+    with raises(TraceError, "page.unknown_view"):
         ViewState.parse("v=heads")
     sources = (ROOT / "web" / "src" / "views").rglob("*.ts*")
     ids = {

@@ -59,8 +59,8 @@ class Callback:
     A method may read `status`, call `status.stop()` (the step is evaluated, saved, and the training
     ends as if it were complete) and `status.log("text")`. It cannot change the training otherwise:
     the weights are the same with and without callbacks that do not stop; one that writes into the
-    weights of `status.model` in place ends the run. With several processes callbacks are called in the first
-    one only.
+    weights of `status.model` in place ends the run. With several processes callbacks are called in
+    the first one only.
 
     An exception in a callback ends the run with CallbackError, after a checkpoint: correct the
     callback, and resume the run with `jumok.resume(folder, callbacks=...)`.
