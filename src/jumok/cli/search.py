@@ -3,15 +3,24 @@
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from jumok.cli.options import DeviceOption, PrecisionOption, find_engine, load_encoder
+from jumok.cli.options import (
+    DeviceOption,
+    PrecisionOption,
+    find_engine,
+    load_encoder,
+    with_fast_encoder,
+)
 from jumok.errors import UsageError
 from jumok.language import translate
 from jumok.shipped import complete_run
 from jumok.terminal import print_json
+
+if TYPE_CHECKING:
+    from jumok.tasks.pipeline.reranking import Predictor
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -59,6 +68,7 @@ def search(
         raise UsageError(
             "cli.empty_query", "TEXT must be what to look for, got an empty text; try a word"
         )
+    reranker = None if rerank is None else _open_reranker(rerank, device)
     engine = find_engine(run, precision, device)
     if engine is not None:
         index = VectorIndex.build_with(engine.encode, engine.vector_key, file, progress)
@@ -69,11 +79,23 @@ def search(
         query = encode_query(encoder, text)
     n = top if rerank is None else max(top, CANDIDATES)
     matches = HybridIndex(index).search(text, query, n, method)
-    if rerank is not None:
-        model = find_engine(rerank, None, device) or load_encoder(rerank, None, device)[1]
-        matches = reranked(model, text, matches)[:top]
+    if reranker is not None:
+        matches = reranked(reranker, text, matches)[:top]
     for rank, match in enumerate(matches, 1):
         if as_json:
             print_json({"rank": rank, **asdict(match)})
         else:
             print(f"{match.score:7.4f}  {match.line:>7}  {match.text}")
+
+
+def _open_reranker(model: Path, device: str) -> "Predictor":
+    """The model of --rerank. Raises InputError for one without a score of two texts."""
+    from jumok.tasks.pipeline.reranking import check_reranker
+
+    found: Predictor | None = find_engine(model, None, device)
+    if found is None:
+        from jumok.tasks.runs.load import load
+
+        found = with_fast_encoder(load(model, device), None)
+    check_reranker(model, found)
+    return found

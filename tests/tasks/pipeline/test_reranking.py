@@ -8,7 +8,7 @@ import pytest
 import jumok
 from jumok.engine import load
 from jumok.errors import InputError
-from jumok.tasks.pipeline.reranking import reranked
+from jumok.tasks.pipeline.reranking import check_reranker, reranked
 from jumok.tasks.pipeline.vector_index import Match
 from tests.cli.commands import call
 from tests.engine.test_engine import save_run
@@ -45,8 +45,9 @@ def test_matches_are_ordered_by_the_score_of_the_pair(reranker: Path) -> None:
 
 def test_other_models_are_refused(tmp_path: Path) -> None:
     folder = save_run(tmp_path / "run", "classification", PAIRS, ("같음", "다름"))
-    with raises(InputError, "search.no_reranker"):
-        reranked(jumok.load(folder, device="cpu"), "비", [Match(1, 1.0, "눈")])
+    for name in (folder, "note", "ko-small"):
+        with raises(InputError, "search.no_reranker"):
+            check_reranker(name, jumok.load(name, device="cpu"))
 
 
 def test_the_command(reranker: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,7 +24,7 @@ class Predictor(Protocol):
 def reranked(model: Predictor, query: str, matches: Sequence[Match]) -> list[Match]:
     """The matches by the score of a model for (query, text), best first; of equal ones as given.
 
-    A TAB in a text is read as a space. Raises InputError for a model without one score of a pair.
+    A TAB in a text is read as a space. The model has passed `check_reranker`.
     """
     if not matches:
         return []
@@ -38,14 +38,23 @@ def reranked(model: Predictor, query: str, matches: Sequence[Match]) -> list[Mat
     return [found[i] for i in order]
 
 
-def _score(output: Output) -> float:
+def check_reranker(name: object, model: Predictor) -> None:
+    """Raise InputError for a model without one score of a pair of texts."""
+    try:
+        (output,) = model.predict([("a", "b")])
+    except InputError:  # it reads no pairs
+        output = None
     if not isinstance(output, RegressionOutput):
         raise InputError(
             "search.no_reranker",
-            "--rerank needs a model with one score for a pair of texts, got {kind}; train one with "
+            "--rerank needs a model with one score for a pair of texts, got {name}; train one with "
             "the task regression and data.pair",
-            kind=type(output).__name__,
+            name=str(name),
         )
+
+
+def _score(output: Output) -> float:
+    assert isinstance(output, RegressionOutput)  # `check_reranker`
     return output.score
 
 
