@@ -34,6 +34,8 @@ FOLDERS: dict[str, Callable[[Path], Any]] = {
     "xlm-roberta": partial(hf_folders.other_encoder, family="XLMRoberta"),
     "electra": partial(hf_folders.other_encoder, family="Electra"),
     "distilbert": hf_folders.distilbert,
+    "modernbert": hf_folders.modernbert,
+    "deberta-v2": hf_folders.deberta,
     "gpt2": hf_folders.gpt2,
     "t5": hf_folders.t5,
     "mt5": hf_folders.mt5,

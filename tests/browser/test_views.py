@@ -367,4 +367,4 @@ def test_a_short_window_says_why_a_view_is_empty(
     """A view without data has a sentence, also where descriptions are left out for their height."""
     with windows(width=720, height=450) as window:
         window.open(serve(traced(tmp_path, "sequences")), "v=explanation&lang=en")
-        window.page.get_by_text("Only traces of classifiers contain an explanation.").wait_for()
+        window.page.get_by_text("Only classifiers have an explanation.").wait_for()
