@@ -20,6 +20,7 @@ from jumok.nn.embedding import TokenEmbedding
 from jumok.nn.feedforward import GatedFeedForward, PositionwiseFeedForward
 from jumok.nn.layer import ResidualNorm, TransformerLayer
 from jumok.nn.masks import AttentionMask
+from jumok.nn.disentangled import DisentangledAttention
 from jumok.nn.positions import LearnedPositions, RelativePositionBias, Rotation, sinusoids
 from jumok.nn.stack import TransformerStack
 from jumok.text.pretrained.backend import _encode
@@ -77,6 +78,9 @@ STEPS = {
     "rotate": Snippet(Rotation.__call__, "rotated = ", 2),
     "dot": Snippet(attention_scores, "scores = "),
     "bias": Snippet(RelativePositionBias.forward, "return self.bias"),
+    "bias.disentangled": Snippet(
+        DisentangledAttention.position_scores, "return self.hook_position_scores"
+    ),
     "scale": Snippet(attention_scores, "scores = "),
     "mask": Snippet(AttentionMask.dense, "return self.allowed"),
     "mask.causal": Snippet(AttentionMask.dense, "near = torch", 2),

@@ -199,7 +199,10 @@ export const STEP_TEXTS: Readonly<Record<StepId, StepText>> = {
   },
   bias: {
     title: { ko: "상대 위치 편향", en: "relative bias" },
-    description: { ko: "거리마다 학습된 편향을 더합니다.", en: "A learned bias for each distance is added." },
+    description: ({ model }) =>
+      model.positions === "relative"
+        ? { ko: "거리마다 학습된 편향을 더합니다.", en: "A learned bias for each distance is added." }
+        : { ko: "토큰의 내용과 상대 위치 사이의 점수를 더합니다 (DeBERTa).", en: "The scores between the tokens and relative positions are added (DeBERTa)." },
     formula: (data) => math("S =", scores(data), "+", sub("B", "s − t")),
   },
   mask: {

@@ -33,6 +33,9 @@ function nameOf(step: StepId, data: LayerData, matrix: string | undefined): Sour
     case "head_norm":
       if (data.part === "self_attention") return "project.self";
       return matrix === "Q" ? "project.query" : "project";
+    case "bias":
+      if (model.positions === "unknown") return null; // of an extension
+      return model.positions === "relative" ? "bias" : "bias.disentangled";
     case "mask":
       if (data.window !== null) return "mask.window";
       return block.causal && data.queries.pieces.length > 1 ? "mask.causal" : "mask";
