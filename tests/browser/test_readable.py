@@ -239,4 +239,4 @@ def test_the_caption_of_a_picture_is_in_the_language_of_the_page(
         window.open(serve(traced(tmp_path, "sequences")), "v=lines&lang=ko")
         window.page.locator(".lines").wait_for()
         saved = window.export("svg", tmp_path).read_text(encoding="utf-8")
-        assert "인코더 L0 H0" in saved
+        assert "인코더 L1 H0" in saved  # of the last layer
