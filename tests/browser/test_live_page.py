@@ -143,7 +143,8 @@ def test_the_form_of_a_saved_page(windows: Windows, tmp_path: Path) -> None:
         answer = note("봄은 따뜻해요.").output  # type: ignore[attr-defined]
         decoding = 'jumok["state/session"].currentTrace.value.info.decoding'
         window.wait_until_equal(lambda: window.run(f"{decoding}.output"), answer, "the new trace")
-        options = window.page.locator("[data-role=live] select option").all_inner_texts()
+        window.page.get_by_role("button", name="settings").click()
+        options = window.page.locator("[data-role=settings] select option").all_inner_texts()
         assert "decoding: beam search" in options
         assert not any("sampling" in each for each in options)
         field.fill("감기 조심하세요.")  # without Enter

@@ -51,7 +51,7 @@ function Answer({ trace }: { readonly trace: Trace }) {
   if (!decoding) return <Fillings trace={trace} />;
   return (
     <Line>
-      <bdi class="answer-text">
+      <bdi class="answer-text" tabIndex={0}>
         {trace.info.sides.source ? null : <span>{promptOf(trace)}</span>}
         <strong>{decoding.output || t({ ko: "(빈 출력)", en: "(empty output)" })}</strong>
       </bdi>
