@@ -16,11 +16,11 @@ import jumok
 from jumok.interpret.tokens import padded_tokens
 from jumok.models.embedding import InputEmbedding
 from jumok.nn.attention import MultiHeadAttention, attention_scores, masked_softmax
+from jumok.nn.disentangled import DisentangledAttention
 from jumok.nn.embedding import TokenEmbedding
 from jumok.nn.feedforward import GatedFeedForward, PositionwiseFeedForward
 from jumok.nn.layer import ResidualNorm, TransformerLayer
 from jumok.nn.masks import AttentionMask
-from jumok.nn.disentangled import DisentangledAttention
 from jumok.nn.positions import LearnedPositions, RelativePositionBias, Rotation, sinusoids
 from jumok.nn.stack import TransformerStack
 from jumok.text.pretrained.backend import _encode
