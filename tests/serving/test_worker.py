@@ -148,9 +148,10 @@ def test_a_process_that_hangs_while_it_loads_is_ended(limit: str) -> None:
         source = ModelSource(name="note", folder="note", **{limit: 2.0})  # type: ignore[arg-type]
         before = {child.pid for child in psutil.Process().children()}
         starting = asyncio.create_task(ComputingProcess.start(source, []))
-        await asyncio.sleep(0.3)
-        (child,) = (each for each in psutil.Process().children() if each.pid not in before)
-        child.suspend()
+        while not (new := [c for c in psutil.Process().children() if c.pid not in before]):
+            await asyncio.sleep(0.01)
+        (child,) = new
+        child.suspend()  # at once: a small model is loaded in 0.3 seconds
         with pytest.raises(StartError, match="note did not answer while it loaded, and was ended"):
             await starting
         assert not child.is_running()
