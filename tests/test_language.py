@@ -531,3 +531,12 @@ def test_help_takes_less_than_0_3_seconds(name: str) -> None:
             - times.children_system
         )
     assert min(seconds) < 0.3
+
+
+def test_no_code_has_two_messages() -> None:
+    def check(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        names = [name for name, _ in pairs]
+        assert {name for name in names if names.count(name) > 1} == set()
+        return dict(pairs)
+
+    json.loads((SOURCE / "korean.json").read_text(encoding="utf-8"), object_pairs_hook=check)
