@@ -5,6 +5,7 @@ python examples/note_classifier.py TRAIN.tsv DEV.tsv OUT.png [EPOCHS]  (last col
 
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import matplotlib.pyplot as plt
 import torch
@@ -38,14 +39,14 @@ train, dev = ([line.split("\t") for line in lines] for lines in files)
 tokenizer = SentencePieceTokenizer.train((row[-2] for row in train), VocabularyConfig(kind="char"))
 config = TransformerConfig(vocabulary_size=len(tokenizer), n_layers=1, d_model=128, d_ff=512)
 model = MovieClassification(config)
-optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+optimizer, batches = torch.optim.Adam(model.parameters(), lr=1e-3), cast(Any, DataLoader)
 table = [[0.0, 0.0] for _ in range(int(sys.argv[4]) if len(sys.argv) > 4 else 10)]
 for epoch, row in enumerate(table, 1):  # the mean loss on train, then the accuracy on dev
-    for review, start, label in DataLoader(train, 128, True, collate_fn=collate):  # type: ignore
+    for review, start, label in batches(train, 128, shuffle=True, collate_fn=collate):
         loss = nn.functional.cross_entropy(model.train()(review, start), label)
         optimizer.zero_grad(), loss.backward(), optimizer.step()
         row[0] += loss.item() * len(label) / len(train)
-    for review, start, label in DataLoader(dev, 128, collate_fn=collate):  # type: ignore
+    for review, start, label in batches(dev, 128, collate_fn=collate):
         row[1] += (model.eval()(review, start).argmax(1) == label).sum().item() / len(dev)
     print("epoch {}  loss {:.4f}  accuracy {:.4f}".format(epoch, *row))
 plt.legend(plt.plot(table), ("loss", "accuracy"))

@@ -14,7 +14,7 @@ from jumok.atomic_io import storage_errors
 from jumok.documents.placement import Link
 from jumok.documents.tsv import read_pairs
 
-Remembered = tuple[str, tuple[Link, ...] | None]  # the translation of a sentence, its links
+Known = tuple[str, tuple[Link, ...] | None]  # the translation of a sentence, its links
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Memory:
     """
 
     path: Path | None = None
-    found: dict[str, Remembered] = field(default_factory=dict)
+    found: dict[str, Known] = field(default_factory=dict)
 
     @classmethod
     def open(cls, path: Path, *, unfinished: bool = False) -> "Memory":

@@ -3,7 +3,7 @@
 A tensor of two dimensions is a linear map, with NAME.scale in int8 and NAME.bias; "tokens" is the
 table of token vectors, and every other tensor is a vector of the kernel. The metadata "jumok" is
 JSON: the dimensions, the head or the settings of decoding, the task, the tokenizers and a few texts
-with their outputs. The page (web/src/model) and `upload` loop over the tensors and know no layer.
+with their outputs. The page (web/src/model) and `upload` loop over the tensors and name no layer.
 """
 
 import json

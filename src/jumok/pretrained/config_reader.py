@@ -173,7 +173,7 @@ class ConfigReader:
             )
 
     def without_effect(self, *keys: str) -> None:
-        """Mark keys that the family knows and on which none of its outputs depends."""
+        """Mark keys of the family on which none of its outputs depends."""
         self.read.update(keys)
 
     def labels(self) -> tuple[str, ...]:

@@ -49,7 +49,7 @@ class Engine(ABC):
     @property
     @abstractmethod
     def info(self) -> dict[str, Any]:
-        """What the front process has to know about the model."""
+        """The description of the model for the front process."""
 
     @abstractmethod
     def predictions(self, texts: Sequence[str]) -> Sequence[Output]:

@@ -62,7 +62,7 @@ class JobHub:
         self._resume(job)
 
     def cancel(self, key: Hashable) -> bool:
-        """End a job; its code sees GreenletExit. False if it has ended already."""
+        """End a job by raising GreenletExit in it. False if it has ended already."""
         job = self._jobs.pop(key, None)
         if job is None:
             return False

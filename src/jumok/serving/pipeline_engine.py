@@ -82,7 +82,7 @@ class PipelineEngine(Engine):
 
     @property
     def info(self) -> dict[str, Any]:
-        """What the front process has to know about the model."""
+        """The description of the model for the front process."""
         pipeline = self._pipeline
         recipe = pipeline.recipe
         return {

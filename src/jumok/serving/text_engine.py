@@ -93,7 +93,7 @@ class TextEngine(KernelEngine):
 
     @property
     def info(self) -> dict[str, Any]:
-        """What the front process has to know about the model."""
+        """The description of the model for the front process."""
         kind = self._model.run.kind
         return self._info(
             scores=kind.one_output,
@@ -119,7 +119,7 @@ class GenerationEngine(KernelEngine):
 
     @property
     def info(self) -> dict[str, Any]:
-        """What the front process has to know about the model."""
+        """The description of the model for the front process."""
         return self._info(
             scores=False,
             generates=True,

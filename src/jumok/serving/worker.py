@@ -272,7 +272,7 @@ def warm_up(engine: Engine) -> tuple[list[str], float]:
 
 
 def prepare(engine: Engine, threads: int, before: Sequence[str]) -> dict[str, Any]:
-    """Warm up an engine; what the server has to know about it.
+    """Warm up an engine; returns its description for the front process.
 
     `before` are the answers of the version that it replaces, if there is one. Raises InputError for
     a model whose answers are not finite.

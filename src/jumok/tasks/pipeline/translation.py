@@ -23,7 +23,7 @@ from jumok.tasks.pipeline.segments import join_outputs, split_sentences, split_t
 from jumok.text.token_spans import token_spans
 
 TASK = "sequence_to_sequence"
-CHUNK = 64  # sentences that are computed together, and then remembered
+CHUNK = 64  # sentences that are computed together, and then added to the memory
 MAX_SENTENCE = 1_000  # characters; a longer one is divided at a space
 LOW_PROBABILITY = 0.65  # the mean of the tokens of a sentence, geometric
 LOW_WORD = 0.3  # of a word, which is named
