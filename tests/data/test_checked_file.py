@@ -14,7 +14,6 @@ from jumok.data.checked_file import HashingFile, intact_size
 from jumok.data.files import tables
 from jumok.data.files.tables import read_table
 from jumok.data.token_cache import MIN_CACHED_TEXTS, encode_cached
-from jumok.data.trusted_cache import is_trusted, make_private, record_sum
 from tests.data.torn_files import cut
 
 TEXTS = [f"{n}번째 글" for n in range(MIN_CACHED_TEXTS)]
@@ -55,19 +54,6 @@ def test_a_torn_file_is_derived_again(
         file.write_bytes(state)
         assert derive(tmp_path) == expected
         assert file.read_bytes() == whole
-
-
-def test_a_torn_kernel_is_not_executed(tmp_path: Path) -> None:
-    make_private(tmp_path / "native")
-    kernel = tmp_path / "native" / "kernel.so"
-    kernel.write_bytes(bytes(range(1, 200)))
-    record_sum(kernel)
-    for path in (kernel, kernel.with_name("kernel.so.sha256")):
-        whole = path.read_bytes()
-        for state in cut(whole):
-            path.write_bytes(state)
-            assert is_trusted(kernel) is (state == whole)
-        path.write_bytes(whole)
 
 
 def test_the_digest_ends_the_file(tmp_path: Path) -> None:

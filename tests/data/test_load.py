@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from jumok.config_io import from_dict, to_dict
 from jumok.data.config import DataConfig
 from jumok.data.contamination import contamination
 from jumok.data.files.formats import Format
@@ -60,14 +59,6 @@ def test_nsmc_splits(nsmc: Path) -> None:
     assert list(splits.dev.column("text")) == everything.column("text")[-10_000:]
 
 
-@pytest.mark.parametrize("part", ["train", "test"])
-def test_quotes_of_nsmc_are_removed_twice(nsmc: Path, part: str) -> None:
-    official = read_table(nsmc / f"ratings_{part}.txt.xz", COLUMNS, format="tsv")
-    clean = read_table(nsmc / f"mini-{part}.tsv", COLUMNS, empty="keep")
-    assert official.column("text")[: len(clean)] == list(clean.column("text"))
-    assert official.column("label")[: len(clean)] == list(clean.column("label"))
-
-
 def test_only_the_official_files_are_unquoted(nsmc: Path, tmp_path: Path) -> None:
     content = lzma.decompress((nsmc / "ratings_test.txt.xz").read_bytes())
     (tmp_path / "official").write_bytes(content)
@@ -89,6 +80,7 @@ def test_a_changed_corpus_is_refused(cache_home: Path) -> None:
         load_splits(NSMC, only=["test"])
 
 
+@pytest.mark.slow
 def test_rows_can_be_limited(nsmc: Path) -> None:
     few = DataConfig(corpus="nsmc", train_rows=100, dev_rows=50, test_rows=30)
     splits = load_splits(few)
@@ -265,12 +257,6 @@ def test_an_evaluated_file_is_tsv_with_the_columns_of_the_recipe(tmp_path: Path,
     assert list(table.column("label")) == ["positive", "negative"]
 
 
-def test_an_evaluated_file_may_be_json_lines(tmp_path: Path) -> None:
-    path = write(tmp_path / "data.jsonl", '{"source": "삼", "target": "3"}\n')
-    table = evaluation_table(path, DataConfig(corpus="numbers"), SEQUENCES)
-    assert list(table.column("target")) == ["3"]
-
-
 def test_the_evaluated_official_test_file_has_all_rows(nsmc: Path) -> None:
     path = nsmc / "ratings_test.txt.xz"
     assert len(evaluation_table(path, NSMC, CLASSIFICATION, ("negative", "positive"))) == 50_000
@@ -285,13 +271,6 @@ def test_invalid_data_settings() -> None:
         DataConfig(train_rows=-1)
     with raises(InputError, "data.recipe_no_data"):
         load_splits(DataConfig())
-
-
-def test_recipes_are_plain_tables() -> None:
-    tree = {"train": ["a.ko", "a.en"], "dev": "dev.tsv", "on_bad_rows": "skip", "format": "tsv"}
-    config = from_dict(DataConfig, tree, "data")
-    assert config.train == ("a.ko", "a.en")
-    assert from_dict(DataConfig, to_dict(config), "data") == config
 
 
 def test_own_pairs_and_scores(tmp_path: Path) -> None:
@@ -313,13 +292,6 @@ def test_a_score_is_a_number(tmp_path: Path, cell: str) -> None:
     train = write(tmp_path / "train.tsv", f"text\tpair\tscore\n가\t나\t{cell}\n가\t나\t1\n")
     with pytest.raises(InputError, match=rf"train\.tsv:2: score '{cell}' is not a number"):
         load_splits(DataConfig(train=train), REGRESSION)
-
-
-def test_scores_in_json(tmp_path: Path) -> None:
-    rows = [{"text": "가", "pair": "나", "score": score} for score in (1, 2.5, "3.5")]
-    train = write(tmp_path / "train.json", json.dumps(rows, indent=1))
-    splits = load_splits(DataConfig(train=train, dev_rows=1, dev_split="last"), REGRESSION)
-    assert [*splits.train.numbers("score"), *splits.dev.numbers("score")] == [1.0, 2.5, 3.5]
 
 
 def test_own_tagged_sentences(tmp_path: Path) -> None:
@@ -443,26 +415,6 @@ def test_a_text_is_held_out_in_either_form() -> None:
 # Files to be scored, in the format of the recipe
 
 
-def test_tags_are_read_as_the_recipe_reads_its_own(tmp_path: Path) -> None:
-    config = DataConfig(train="train.bio", format="bio")
-    rows = "서\tB-LC\n울\tI-LC\n\n나\tO\n"
-    for name in ("own.bio", "own.tsv", "own.txt"):
-        (tmp_path / name).write_text(rows, "utf-8")
-        table = evaluation_table(tmp_path / name, config, TAGGING, ("O", "B-LC", "I-LC"))
-        assert list(table.column("tags")) == ["B-LC I-LC", "O"]
-    (tmp_path / "header.tsv").write_text("text\ttags\n서울\tB-LC I-LC\n", "utf-8")
-    table = evaluation_table(tmp_path / "header.tsv", config, TAGGING, ("O", "B-LC", "I-LC"))
-    assert list(table.column("text")) == ["서울"]
-
-
-def test_one_json_array_on_one_long_line(tmp_path: Path) -> None:
-    rows = [{"text": "가" * 100, "label": str(i % 2)} for i in range(5_000)]
-    (tmp_path / "own.json").write_text(json.dumps(rows), "utf-8")
-    assert (tmp_path / "own.json").stat().st_size > 2**20
-    splits = load_splits(DataConfig(train=str(tmp_path / "own.json"), dev_rows=10))
-    assert (len(splits.train), len(splits.dev)) == (4_990, 10)
-
-
 def test_decomposed_headers(tmp_path: Path) -> None:
     header = unicodedata.normalize("NFD", "리뷰")
     (tmp_path / "own.tsv").write_text(f"{header}\tlabel\n가\t0\n나\t1\n다\t0\n", "utf-8")
@@ -470,13 +422,6 @@ def test_decomposed_headers(tmp_path: Path) -> None:
         DataConfig(train=str(tmp_path / "own.tsv"), text="리뷰", dev_rows=1, dev_split="last")
     )
     assert list(splits.train.column("text")) == ["가", "나"]
-
-
-def test_decomposed_keys(tmp_path: Path) -> None:
-    row = {unicodedata.normalize("NFD", "리뷰"): "가", "label": "0"}
-    (tmp_path / "own.jsonl").write_text(f"{json.dumps(row)}\n" * 2, "utf-8")
-    table = read_table(tmp_path / "own.jsonl", {"text": "리뷰", "label": "label"})
-    assert list(table.column("text")) == ["가", "가"]
 
 
 @pytest.mark.parametrize("labels", [("x", "x"), ("x",), ("가", unicodedata.normalize("NFD", "가"))])

@@ -121,17 +121,6 @@ def test_the_second_continues_when_the_first_is_killed(folder: Path) -> None:
     assert [path.name for path in folder.iterdir()] == ["a.f32"]
 
 
-def test_a_killed_computation_is_continued(folder: Path) -> None:
-    first = stopped(folder, 4)
-    first.kill()
-    first.communicate()
-    assert not (folder / "a.f32").exists()
-    with (folder / "a.partial").open("ab") as out:
-        out.write(b"torn")  # within a row
-    assert computed(folder) == [4, 8]
-    assert computed(folder) == []
-
-
 @pytest.mark.parametrize("size", [0, 60, 4 * 30, FILE_BYTES - 1, FILE_BYTES, FILE_BYTES + 1, 240])
 def test_a_file_of_another_size_is_computed_again(folder: Path, size: int) -> None:
     computed(folder)
@@ -174,48 +163,6 @@ def test_no_torn_or_changed_row_is_continued(folder: Path) -> None:
     for each, content in left.items():
         (folder / each).write_bytes(content)
     assert computed(folder) == [8]
-
-
-@pytest.mark.parametrize(
-    ("name", "starts"),
-    [("a.f32", STARTS), ("a.partial", STARTS), ("a.sums", STARTS), ("a.lock", [8])],
-)
-def test_planted_files_are_not_read(
-    folder: Path, caplog: pytest.LogCaptureFixture, name: str, starts: list[int]
-) -> None:
-    computed(folder)
-    (folder / "a.f32").unlink()
-    for each, content in interrupted(folder).items():
-        (folder / each).write_bytes(content)
-    (folder / name).write_bytes(bytes(4 * 30))
-    (folder / name).chmod(0o666)
-    if name == "a.f32":
-        (folder / "a.partial").unlink()
-    assert computed(folder) == starts
-    assert f"other users may write to {folder / name}" in caplog.text
-    assert computed(folder) == []
-
-
-@pytest.mark.parametrize("name", ["a.f32", "a.partial", "a.sums", "a.lock"])
-def test_links_are_not_followed(folder: Path, name: str) -> None:
-    folder.mkdir(parents=True)
-    target = folder.parent / "target"
-    target.write_bytes(bytes(4 * 30))
-    (folder / name).symlink_to(target)
-    assert computed(folder) == STARTS
-    assert computed(folder) == []
-    assert target.read_bytes() == bytes(4 * 30)
-
-
-def test_a_shared_cache_is_not_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    tmp_path.chmod(0o777)
-    folder = tmp_path / "jumok" / "vectors"
-    folder.mkdir(parents=True)
-    (folder / "a.f32").write_bytes(bytes(4 * 30))
-    assert computed(folder) == STARTS
-    assert f"other users may write to {tmp_path}, so that nothing in the cache" in caplog.text
-    assert (folder / "a.f32").read_bytes() == bytes(4 * 30)
-    assert computed(folder) == []  # in the temporary folder of this process
 
 
 def test_without_locks_each_process_has_its_own_file(

@@ -1,17 +1,23 @@
 """Text assembled for pretraining: no duplicates, and no sentence of a dev or test set."""
 
+import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from jumok.data.corpora.korean_text import HELD_OUT, KO_SMALL, SOURCES
+from jumok.data.config import DataConfig
 from jumok.data.corpora.registry import CORPORA
 from jumok.data.files.lines import measure_content
 from jumok.data.load import load_splits
+from jumok.data.splits import REGRESSION, SEQUENCES
 from jumok.errors import InputError
 from jumok.lab import assemble_korean as assemble_korean_module
+from jumok.lab import assemble_pairs
 from jumok.lab.assemble import MIN_SENTENCE_LETTERS, Assembly, HeldOut, sample_sentences
 from jumok.lab.assemble_korean import (
+    HELD_OUT,
+    SOURCES,
     assemble_korean,
     assemble_sentences,
     evaluation_texts,
@@ -19,6 +25,7 @@ from jumok.lab.assemble_korean import (
     repeated_lines,
     source_texts,
 )
+from jumok.lab.assemble_pairs import Query
 from jumok.lab.distillation.vectors import distilled_texts, scored_pairs
 from jumok.shipped import resolve_vocabulary
 from jumok.tasks.recipe.recipe import load_recipe
@@ -145,6 +152,57 @@ def test_training_pairs_of_ko_static_repeat_no_evaluation_sentence(
     assert not (held_out - {""}) & set(map(letters, texts))
 
 
+@pytest.mark.slow
+def test_pairs_of_the_reranker_repeat_no_evaluation_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """FLORES, KLUE, KorSTS, and the questions of the chatbot's dev and test split."""
+    monkeypatch.setenv("JUMOK_DATA", str(shared_data("klue").parent))
+    shared_data("flores")
+    monkeypatch.setattr(assemble_pairs, "_with_negatives", all_pairs)  # negatives are of these
+    path = tmp_path / "pairs.tsv"
+    assemble_pairs.assemble_pairs(path)
+    rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()[1:]]
+    assert len(rows) > 15_000
+
+    def letters(text: str) -> str:
+        return "".join(filter(str.isalnum, text)).lower()
+
+    evaluation = {letters(text) for text in evaluation_texts()}
+    korsts = load_splits(DataConfig(corpus="korsts"), REGRESSION)
+    chatbot = load_splits(DataConfig(corpus="chatbot"), SEQUENCES)
+    for split in ("dev", "test"):
+        evaluation |= {letters(t) for c in ("text", "pair") for t in korsts[split].column(c)}
+    asked = {letters(t) for split in ("dev", "test") for t in chatbot[split].column("source")}
+    assert not (evaluation - {""}) & {letters(cell) for row in rows for cell in row[:2]}
+    assert not asked & {letters(query) for query, _, _ in rows}
+
+
+def all_pairs(queries: dict[str, Query], rng: object) -> Iterator[tuple[str, str, int]]:
+    """Every text of every query."""
+    for query, each in queries.items():
+        for text in (*each.texts, *each.others):
+            yield query, text, int(text in each.texts)
+
+
+def test_negatives_are_found_by_the_search() -> None:
+    """Close texts and a random one follow the text of each query; its own texts are never 0."""
+    close = [f"배송은 {n}일 걸립니다" for n in range(2, 9)]
+    queries = {
+        "배송은 며칠 걸리나요?": Query(
+            {"배송은 2일 걸립니다", "배송은 3일 걸립니다"}, {"모릅니다"}
+        ),
+        **{f"질문 {n}": Query({text}) for n, text in enumerate([*close[2:], "비가 옵니다"])},
+    }
+    rows = list(assemble_pairs._with_negatives(queries, random.Random(0)))
+    own = [(text, score) for query, text, score in rows if query.startswith("배송")]
+    assert own[0][1] == 1
+    assert own[0][0] in queries["배송은 며칠 걸리나요?"].texts
+    assert own[1] == ("모릅니다", 0)
+    assert {text for text, _ in own[2:]}.isdisjoint(queries["배송은 며칠 걸리나요?"].texts)
+    assert sum(text in close for text, _ in own[2:6]) >= 3
+
+
 def test_a_missing_source_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JUMOK_DATA", str(tmp_path))
     with raises(InputError, "data.source_missing"):
@@ -163,7 +221,7 @@ def test_ko_small_equals_the_sentences_of_its_sources(
     monkeypatch.setenv("JUMOK_DATA", str(shared_data("korean").parent))
     path = tmp_path / "a" / "new" / "folder" / "ko-small.txt"
     assemble_korean(path)
-    assert measure_content(path).sha256 == KO_SMALL.files[0].sha256
+    assert measure_content(path).sha256 == CORPORA["ko-small"].files[0].sha256
 
     def letters(text: str) -> str:
         return "".join(filter(str.isalnum, text)).lower()

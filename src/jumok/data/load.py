@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from jumok.data.config import DataConfig, find_corpus
 from jumok.data.corpora.corpus import Corpus, RowRange
-from jumok.data.corpora.paths import corpus_file
 from jumok.data.files.labels import SEPARATOR, combined_label, join_names, split_labels
 from jumok.data.files.lines import suffix
 from jumok.data.files.rows import BadRows
@@ -143,6 +142,8 @@ def _corpus_table(
 ) -> Table:
     by_name = {file.name: file for file in corpus.files}
     known = [by_name[name] for name in rows.files]
+    from jumok.data.corpora.paths import corpus_file  # a recipe of own files needs none
+
     paths = [corpus_file(corpus, file) for file in known]
     headers = {name: rows.columns.get(name) or config.header(name) for name in columns}
     if rows.key and rows.key != headers[columns[0]]:

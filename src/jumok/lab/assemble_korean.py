@@ -1,18 +1,71 @@
 """Make the text of the corpus `ko-small` from its sources, and check that it repeats nothing."""
 
 import json
+import tomllib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from jumok.atomic_io import write_atomically
 from jumok.data.config import DataConfig
-from jumok.data.corpora.korean_text import EVALUATION_FILES, HELD_OUT, SOURCES, TextSource
 from jumok.data.corpora.paths import corpus_folders, find_file
 from jumok.data.files.lines import Line, read_lines
 from jumok.data.load import load_splits
 from jumok.data.splits import Splits
 from jumok.errors import DataError
 from jumok.lab.assemble import Assembly, HeldOut, sample_sentences
+
+SOURCE_FILE = Path(__file__).with_name("korean_sources.toml")
+
+
+@dataclass(frozen=True)
+class TextSource:
+    """Texts of one domain and licence: plain files, or the training split of a corpus."""
+
+    name: str
+    domain: str
+    licence: str
+    origin: str
+    files: tuple[str, ...] = ()  # FOLDER/NAME, one paragraph or sentence a line
+    corpus: str = ""  # a known corpus instead: the texts of its training split
+    columns: tuple[str, ...] = ("text",)  # of the corpus, those that are read
+    text_columns: tuple[str, ...] = ("text",)  # of those, the Korean ones
+
+
+def _source(table: dict[str, Any]) -> TextSource:
+    fields: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in table.items()
+    }
+    return TextSource(**fields)
+
+
+SOURCES = tuple(map(_source, tomllib.loads(SOURCE_FILE.read_text(encoding="utf-8"))["sources"]))
+
+# The corpora whose dev and test sets no text may repeat, with the Korean columns of each.
+HELD_OUT: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
+    ("nsmc", ("text",), ("text",)),
+    ("nsmc-text", ("text",), ("text",)),
+    ("ynat", ("text",), ("text",)),
+    ("question_pair", ("text", "pair"), ("text", "pair")),
+    ("kornli", ("text", "pair"), ("text", "pair")),
+    ("korsts", ("text", "pair"), ("text", "pair")),
+    ("klue-ner", ("text", "tags"), ("text",)),
+    ("chatbot", ("source", "target"), ("source", "target")),
+    ("koen", ("source", "target"), ("source",)),
+    ("3i4k", ("text",), ("text",)),
+    ("hate", ("text",), ("text",)),
+    ("novels", ("text",), ("text",)),
+)
+
+# Files of evaluation sets that are no corpora, and their fields of text; none: plain lines. The
+# sampled sentences repeat none of them; ko-small.txt is older than this list.
+EVALUATION_FILES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("klue/klue-sts-v1.1_dev.json", ("sentence1", "sentence2")),
+    ("klue/klue-nli-v1.1_dev.json", ("premise", "hypothesis")),
+    ("flores/flores-dev.ko", ()),
+    ("flores/flores-test.ko", ()),
+)
 
 
 def assemble_korean(path: Path) -> Assembly:
@@ -58,7 +111,9 @@ def held_out_texts() -> Iterator[str]:
 def evaluation_texts() -> Iterator[str]:
     """The Korean texts of the evaluation sets that are no corpora of jumok."""
     for file, fields in EVALUATION_FILES:
-        content = b"\n".join(line.content for line in _lines("evaluation sets", file)).decode()
+        content = b"\n".join(
+            line.content for line in source_lines("evaluation sets", file)
+        ).decode()
         if not fields:
             yield from content.split("\n")
             continue
@@ -72,12 +127,12 @@ def source_texts(source: TextSource) -> Iterator[str]:
         splits = load_splits(DataConfig(corpus=source.corpus), source.columns, only=["train"])
         yield from _texts(splits, "train", source.text_columns)
     for file in source.files:
-        for line in _lines(source.name, file):
+        for line in source_lines(source.name, file):
             yield line.content.decode()
 
 
-def _lines(source: str, file: str) -> Iterator[Line]:
-    """The lines of a file of a source. Raises DataError where it is missing or damaged."""
+def source_path(source: str, file: str) -> Path:
+    """A file of a source in JUMOK_DATA. Raises DataError where it is missing."""
     folder, _, name = file.rpartition("/")
     path = find_file(corpus_folders(folder), name)
     if path is None:
@@ -88,6 +143,12 @@ def _lines(source: str, file: str) -> Iterator[Line]:
             source=source,
             file=file,
         )
+    return path
+
+
+def source_lines(source: str, file: str) -> Iterator[Line]:
+    """The lines of a file of a source. Raises DataError where it is missing or damaged."""
+    path = source_path(source, file)
     for line in read_lines(path):
         if line.fault:
             raise DataError(

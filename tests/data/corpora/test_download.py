@@ -15,7 +15,7 @@ import pytest
 from jumok.data.corpora.corpus import Corpus, CorpusFile
 from jumok.data.corpora.download import copy_corpus, corpus_status, download_corpus, fetch, is_known
 from jumok.data.corpora.paths import find_file
-from jumok.data.corpora.registry import NUMBERS
+from jumok.data.corpora.registry import CORPORA
 from jumok.errors import InputError, StorageError
 from tests.errors import raises
 
@@ -207,7 +207,7 @@ def test_existing_files_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_built_in_corpora_cannot_be_fetched() -> None:
     with raises(InputError, "corpus.nothing_to_download"):
-        list(download_corpus(NUMBERS))
+        list(download_corpus(CORPORA["numbers"]))
     with raises(InputError, "corpus.unknown_content"):
         list(copy_corpus(replace(CORPUS, files=()), Path(__file__)))
 

@@ -77,11 +77,14 @@ def test_rows_of_each_split(shared: Path, name: str, columns: tuple[str, ...]) -
         assert table.bad_rows.count == 0
 
 
+ASSEMBLED = ("shakespeare", "ko-small", "koen-small", "enko-small")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    # `jumok data assemble` makes ko-small; tests/lab/test_assemble.py compares its bytes
-    [n for n, corpus in CORPORA.items() if corpus.files and n not in ("shakespeare", "ko-small")],
+    # `jumok data assemble` makes the last three; tests/lab compares their bytes
+    [n for n, corpus in CORPORA.items() if corpus.files and n not in ASSEMBLED],
 )
 def test_the_files_have_the_known_checksums(shared: Path, name: str) -> None:
     corpus = CORPORA[name]
@@ -122,6 +125,7 @@ def test_nsmc_test_rows_that_are_in_train(shared: Path) -> None:
     assert (len(again), len(set(again))) == (1_571, 797)  # as counted when the data were gathered
 
 
+@pytest.mark.slow
 def test_ynat_topics_have_names(shared: Path) -> None:
     splits = load_splits(DataConfig(corpus="ynat"))
     assert splits.labels == ("IT과학", "경제", "사회", "생활문화", "세계", "스포츠", "정치")
@@ -268,6 +272,7 @@ def test_the_double_quoted_files_are_those_of_nsmc() -> None:
     assert {file.sha256 for file in CORPORA["nsmc"].files} == DOUBLE_QUOTED_SHA256
 
 
+@pytest.mark.slow
 def test_flores_is_for_evaluation_only(shared: Path) -> None:
     """It has no training split, so that neither a recipe nor `data.extra` trains on it."""
     for name in ("koen-flores", "enko-flores"):

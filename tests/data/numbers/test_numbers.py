@@ -15,7 +15,7 @@ from random import Random
 import pytest
 
 from jumok.data.numbers import EXAMPLES, SPLITS, Sentence, examples, generate, sentences
-from jumok.data.numbers.carriers import carriers, with_numbers
+from jumok.data.numbers.carriers import carriers, with_numbers, without_numbers
 from jumok.data.numbers.expressions import counter, date, ordinal, time
 from jumok.data.numbers.mentions import may_mention_number
 from jumok.data.numbers.phrases import STAYING, number_phrase
@@ -124,7 +124,7 @@ def test_held_out_templates_combine_openings_and_endings_of_training() -> None:
 
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
 def test_half_of_the_sentences_are_copied_and_all_end_as_they_were_said(split: str) -> None:
-    pairs = generate(split, 3_000, seed=2)
+    pairs = generate(split, 1_000, seed=2)
     copied = [spoken for spoken, written in pairs if spoken == written]
     assert 0.35 < len(copied) / len(pairs) < 0.5  # less outside train, whose rows are distinct
     assert max(map(len, copied)) > 100
@@ -153,11 +153,23 @@ def test_real_sentences_are_unchanged_around_the_numbers() -> None:
             assert NUMBER_WORD.fullmatch(text), (spoken, written)
 
 
+def test_what_is_copied_has_runs_of_a_mark_and_words_that_begin_with_a_numeral() -> None:
+    """What was copied wrongly most often: the length of a run, and words such as 세포."""
+    random = Random(4)
+    texts = [without_numbers(random, "train") for _ in range(2_000)]
+    assert not any(may_mention_number(text) for text in texts if text in carriers("train"))
+    runs = [run for text in texts for run in re.findall(r"(([.ㅋㅎㅠㅜ~!?])\2{4,})", text)]
+    assert len({len(run) for run, _ in runs}) > 8
+    known = {word for line in carriers("train") for word in line.split()} | set(STAYING)
+    unknown = {word for text in texts for word in text.split() if word not in known}
+    assert sum(word.startswith(("세", "두", "네", "첫", "오", "팔")) for word in unknown) > 20
+
+
 def test_number_phrases_are_read_by_the_second_parser() -> None:
     """Phrases in standard spelling have the written form that the other implementation finds."""
     random = Random(3)
     read = 0
-    for _ in range(4_000):
+    for _ in range(1_000):
         spoken, written = number_phrase(random, "test", last=False)
         for template in ("{price}", "{time}", "{date}", "{phone}", "{cardinal}"):
             for tail in ("을(를)", "에", "까지", "부터"):
@@ -165,7 +177,7 @@ def test_number_phrases_are_read_by_the_second_parser() -> None:
                 if len(readings) == 1:
                     assert readings == [written]
                     read += 1
-    assert read > 150
+    assert read > 30
 
 
 def test_phrases_that_stay_and_hand_written_sentences() -> None:
@@ -218,9 +230,9 @@ def test_sentences_are_short_and_extend_shorter_lists(split: str) -> None:
 @pytest.mark.parametrize(
     ("split", "checksum"),
     [
-        ("train", "58c3cfeba1e66b7b904476ffdafbdf0c6d9459cc09dc97134b6445dabd9da2f1"),
-        ("dev", "545bcb90add1fdcc62bc9ca010ae040f70b6893b29e943cf8238b60d61550247"),
-        ("test", "4edf60892ced12e914703efc80490c9ac3fa4c2d694bedfdf323622d1808ac9c"),
+        ("train", "7b7471e5a1eff1b72463f006ca55192ba1d30aaebfbaa37ba1453f166f69e0af"),
+        ("dev", "59d16c0bc1c6972d1603e6e4e697bc292a1b329c4021f26ac5bcaae7542e2253"),
+        ("test", "15f9b51ace8593539d7dd9d26726593365ab929f4e8bca5c77ff1729c93c9eba"),
         ("test_patterns", "69dbeb47ee575de371629500352b7d7b933f22795498ed51ca1efa9027b6c8f9"),
     ],
 )

@@ -1,6 +1,5 @@
 """Distillation: soft labels of finished runs, on labelled and on added texts."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from jumok.lab.distillation.labels import DistillationJob, distillation_loss, so
 from jumok.tasks.inputs.batches import IGNORE_INDEX
 from jumok.tasks.recipe.recipe import Recipe, load_recipe
 from jumok.tasks.runs.setup import prepare_training
-from jumok.tasks.runs.train import resume, train
 from tests.tasks.tiny_jobs import CPU
 from tests.tiny_runs import reviews
 
@@ -96,20 +94,6 @@ def test_teachers_are_averaged_at_the_temperature(review_recipe: Path, review_ru
     torch.testing.assert_close(one.sum(-1), torch.ones(len(one)))
     hard = soft_labels(student(review_recipe, review_run).distillation, job.texts, labels, CPU)
     assert one.amax(-1).mean() < hard.amax(-1).mean()
-
-
-def test_resuming_is_bit_identical(
-    review_recipe: Path, review_run: Path, added: Path, tmp_path: Path
-) -> None:
-    plan = student(review_recipe, review_run, f'distillation.texts="{added}"')
-    train(plan, tmp_path / "whole")
-    shutil.copytree(tmp_path / "whole", tmp_path / "half")
-    for name in ("results.json", "model.safetensors", "config.json"):
-        (tmp_path / "half" / name).unlink()
-    shutil.rmtree(tmp_path / "half" / "checkpoints" / "step-8")
-    resume(tmp_path / "half")
-    first, second = (tmp_path / name / "model.safetensors" for name in ("whole", "half"))
-    assert first.read_bytes() == second.read_bytes()
 
 
 def test_wrong_recipes(review_recipe: Path, review_run: Path, reading_run: Path) -> None:

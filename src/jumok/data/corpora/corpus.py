@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from jumok.data.files.formats import Format
+if TYPE_CHECKING:  # a model of a corpus reads no files
+    from jumok.data.files.formats import Format
 
 SplitBy = Literal["rows", "hash", "order", "characters"]
 
@@ -16,7 +17,7 @@ class CorpusFile:
     name: str
     sha256: str
     size: int
-    url: str  # of the file, plain or .gz; "": it is derived from other files
+    url: str = ""  # of the file, plain or .gz; "": it is derived from other files
     folder: str = ""  # its folder; "" for the one with the name of the corpus
     compressed_size: int = 0  # bytes of the download, if the URL is a .gz
 
@@ -37,7 +38,7 @@ class RowRange:
     by: SplitBy = "rows"
     key: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)  # if different from the corpus
-    format: Format | None = None  # None: the corpus's
+    format: "Format | None" = None  # None: the corpus's
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,12 @@ class Corpus:
     files: tuple[CorpusFile, ...] = ()
     splits: Mapping[str, tuple[RowRange, ...]] = field(default_factory=dict)
     generated: Mapping[str, int] = field(default_factory=dict)  # split -> number of rows by default
-    format: Format = "tsv"
+    format: "Format" = "tsv"
     labels: tuple[str, ...] = ()  # names; a cell has the name or its index in this list
     tags: tuple[str, ...] = ()  # of the column `tags`
+    source_language: str = (
+        ""  # of translations: "ko", if text without Korean letters stays as it is
+    )
     target_language: str = ""  # of translations: a code such as "de", if scores depend on it
     excluded: tuple[str, ...] = ()  # corpora whose dev and test texts are removed from train
     built: bool = False  # made from public repositories by `jumok data build`

@@ -1,75 +1,65 @@
-"""The registry of known corpora."""
+"""The known corpora: one TOML file each, with the fields of `Corpus`.
+
+`like` names another corpus, whose fields hold where the file has none. The files and the ranges of
+rows are those of `CorpusFile` and `RowRange`.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 from jumok.config_io import suggest
-from jumok.data.corpora.corpus import Corpus
-from jumok.data.corpora.korean_english import (
-    ENKO,
-    ENKO_1961,
-    ENKO_FLORES,
-    KOEN,
-    KOEN_1961,
-    KOEN_FLORES,
-)
-from jumok.data.corpora.korean_text import KO_SMALL
-from jumok.data.corpora.labelled import CHATBOT, HATE, INTENTS, KLUE_NER, YNAT
-from jumok.data.corpora.multi30k import MULTI30K_EN_DE, MULTI30K_EN_FR
-from jumok.data.corpora.pairs import KORNLI, KORSTS, QUESTION_PAIR
-from jumok.data.corpora.reviews import NSMC, NSMC_TEXT
-from jumok.data.corpora.texts import NOVELS, SHAKESPEARE
+from jumok.data.corpora.corpus import Corpus, CorpusFile, RowRange
 from jumok.errors import DataError
 
-NUMBERS = Corpus(
-    name="numbers",
-    description="spoken Korean numbers, dates, times, prices -> written form; generated, endless",
-    licence="Apache-2.0 (part of jumok); its real sentences: CC0 1.0 and public domain",
-    url="built in",
-    columns={"source": "source", "target": "target"},
-    generated={
-        "train": 60_000,
-        "dev": 1_000,
-        "test": 2_000,
-        "test_patterns": 1_000,
-        "test_sentences": 200,
-    },
-)
+FOLDER = Path(__file__).parent
 
-NOTE = Corpus(
-    name="note",
-    description="short Korean sentences -> English; generated, for the course",
-    licence="Apache-2.0 (part of jumok)",
-    url="built in",
-    columns={"source": "source", "target": "target"},
-    generated={"train": 20_000, "dev": 200, "test": 200},
-)
 
-CORPORA: dict[str, Corpus] = {
-    corpus.name: corpus
-    for corpus in (
-        NSMC,
-        NUMBERS,
-        NOTE,
-        YNAT,
-        QUESTION_PAIR,
-        KORNLI,
-        KORSTS,
-        KLUE_NER,
-        CHATBOT,
-        INTENTS,
-        HATE,
-        MULTI30K_EN_DE,
-        MULTI30K_EN_FR,
-        KOEN,
-        ENKO,
-        KOEN_1961,
-        ENKO_1961,
-        KOEN_FLORES,
-        ENKO_FLORES,
-        NSMC_TEXT,
-        KO_SMALL,
-        NOVELS,
-        SHAKESPEARE,
+class _Corpora(Mapping[str, Corpus]):
+    """The corpora by name, each read when it is asked for."""
+
+    def __getitem__(self, name: str) -> Corpus:
+        if name not in _names():
+            raise KeyError(name)
+        return _read(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_names())
+
+    def __len__(self) -> int:
+        return len(_names())
+
+
+CORPORA = _Corpora()
+
+
+@cache
+def _names() -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))
+
+
+@cache
+def _read(name: str) -> Corpus:
+    fields = _fields(name)
+    files, splits = fields.pop("files", {}), fields.pop("splits", {})
+    fields |= {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
+    return Corpus(
+        name=name,
+        **fields,
+        files=tuple(CorpusFile(file, **rest) for file, rest in files.items()),
+        splits={
+            split: tuple(RowRange(**row | {"files": tuple(row["files"])}) for row in rows)
+            for split, rows in splits.items()
+        },
     )
-}
+
+
+def _fields(name: str) -> dict[str, Any]:
+    """The tables of a file and of the corpus that it is like."""
+    own = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    return (_fields(own.pop("like")) if "like" in own else {}) | own
 
 
 def corpus_by_name(name: str) -> Corpus:

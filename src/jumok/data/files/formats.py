@@ -10,12 +10,11 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, Literal
 
-from jumok.data.files.lines import Fault, Line, decode_line, quote
+from jumok.data.files.lines import Line
 from jumok.data.files.rows import (
     Cell,
     Row,
     RowReader,
-    advice_on,
     cell_count_error,
     check_header,
     column_indices,
@@ -26,6 +25,7 @@ from jumok.data.files.rows import (
 )
 from jumok.data.files.tagged import BIO_TAG, TagError, bio_tag, conll_rows
 from jumok.errors import DataError, InputError, Message, join_messages
+from jumok.text_files import Fault, advice_on, decode_line, quote
 from jumok.unicode_forms import normalize
 
 Format = Literal["tsv", "csv", "jsonl", "json", "lines", "text", "bio", "conll"]

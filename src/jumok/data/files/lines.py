@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from jumok.atomic_io import check_path_name
 from jumok.errors import DataError, Message, StorageError
-
-Fault = Message | Literal[""]  # why a line or a row cannot be used; "" if it can
+from jumok.text_files import SAMPLE_BYTES, Fault, check_is_text, quote
 
 COMPRESSED = (".xz", ".gz")
 MAX_LINE_BYTES = 2**20
@@ -25,7 +24,6 @@ MIN_EXPANDED_BYTES = 16 * 2**20  # allowed for archives of any size
 _BLOCK = 2**18
 _DAMAGED = (gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 _UTF8_MARK = b"\xef\xbb\xbf"
-_WIDE_MARKS = {b"\xff\xfe\x00\x00": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
 
 class Line(NamedTuple):
@@ -107,12 +105,15 @@ def read_lines(
 
     A line that is too long and the end of a truncated archive are lines with a fault; the lines
     before are valid. Raises StorageError for an unreadable file, InputError for an archive with a
-    wrong checksum (any line may be wrong), for UTF-16 and for lines that end in CR only.
+    wrong checksum (any line may be wrong), for other files than text, as those of Excel, and for
+    lines that end in CR only.
     """
     with _open(path, max_expansion) as stream:
         number = 1
         while True:
             try:
+                if number == 1:
+                    check_is_text(path, stream.peek(SAMPLE_BYTES)[:SAMPLE_BYTES])
                 content = stream.readline(max_line_bytes + 1)
                 dropped = 0 if len(content) <= max_line_bytes else _skip_line(stream, content)
             except EOFError:
@@ -175,42 +176,6 @@ def encoding_of(path: Path) -> str:
     return "UTF-8 with BOM" if marked else "UTF-8"
 
 
-def decode_line(content: bytes) -> tuple[str, Fault]:
-    r"""The text of a line, and the fault if it cannot be used.
-
-    >>> decode_line("좋다".encode())
-    ('좋다', '')
-    >>> print(decode_line("좋다".encode("cp949"))[1])
-    byte 1 is not UTF-8, it may be cp949 (got b'\xc1\xc1\xb4\xd9')
-    """
-    try:
-        text = content.decode()
-    except UnicodeDecodeError as error:
-        around = bytes(content[max(0, error.start - 8) : error.start + 8])
-        position = error.start + 1
-        if is_cp949(content):
-            return "", Message(
-                "file.byte_of_cp949",
-                "byte {position} is not UTF-8, it may be cp949 (got {around})",
-                position=position,
-                around=repr(around),
-            )
-        return "", Message(
-            "file.byte_not_utf8",
-            "byte {position} is not UTF-8 (got {around})",
-            position=position,
-            around=repr(around),
-        )
-    if "\0" in text:
-        return "", Message("file.nul_in_line", "a NUL character (got {text})", text=quote(text))
-    return text, ""
-
-
-def quote(text: str | bytes, limit: int = 60) -> str:
-    """Text for a message: quoted, on one line, truncated."""
-    return repr(text) if len(text) <= limit else f"{text[:limit]!r}..."
-
-
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
     """Check for a regular file (a FIFO would block) and name the file in errors."""
@@ -268,14 +233,6 @@ def _skip_line(stream: io.BufferedReader, start: bytes) -> int:
 
 
 def _without_mark(path: Path, content: bytes) -> bytes:
-    for mark, name in _WIDE_MARKS.items():
-        if content.startswith(mark):
-            raise DataError(
-                "file.not_utf8",
-                "{path} must be UTF-8, got {name}; convert it with iconv -f {name} -t utf-8",
-                path=path,
-                name=name,
-            )
     if b"\r" in content.removesuffix(b"\n").removesuffix(b"\r"):
         raise DataError(
             "file.carriage_return_in_line",
@@ -284,23 +241,3 @@ def _without_mark(path: Path, content: bytes) -> bytes:
             path=path,
         )
     return content.removeprefix(_UTF8_MARK)
-
-
-def is_cp949(content: bytes) -> bool:
-    r"""Whether bytes that are not UTF-8 are Hangul in cp949.
-
-    >>> is_cp949("좋다".encode("cp949")), is_cp949(b"\xff\xfe")
-    (True, False)
-    """
-    try:
-        text = content.decode("cp949")
-    except UnicodeDecodeError:
-        return False
-    return any("가" <= letter <= "힣" for letter in text)
-
-
-def convert_advice() -> Message:
-    """What to do with a file in cp949."""
-    return Message(
-        "file.convert_cp949", "convert the file with {command}", command="iconv -f cp949 -t utf-8"
-    )

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from jumok.config_io import suggest
-from jumok.data.files.lines import Fault, Line, convert_advice, decode_line, quote, suffix
+from jumok.data.files.lines import Line, suffix
 from jumok.errors import DataError, InputError, Message, join_messages
 from jumok.terminal import command_line
+from jumok.text_files import Fault, advice_on, convert_advice, decode_line, may_be_cp949, quote
 from jumok.unicode_forms import normalize
 
 Cell = str | float | list[str]
@@ -103,11 +104,6 @@ class BadRows:
         return join_messages("\n", lines)
 
 
-def may_be_cp949(fault: Fault) -> bool:
-    """Whether a line cannot be used because it seems to be cp949."""
-    return isinstance(fault, Message) and fault.code == "file.byte_of_cp949"
-
-
 def cp949_error(path: Path) -> DataError:
     """The error for a file in which no row is UTF-8 and all seem to be cp949."""
     advice = convert_advice()
@@ -123,11 +119,6 @@ def cp949_error(path: Path) -> DataError:
         path=path,
         advice=advice,
     )
-
-
-def advice_on(fault: Fault, otherwise: Message) -> Message:
-    """The end of a message on a line that must be correct."""
-    return convert_advice() if may_be_cp949(fault) else otherwise
 
 
 def line_text(line: Line) -> tuple[str, Fault]:

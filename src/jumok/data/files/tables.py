@@ -23,10 +23,8 @@ from jumok.data.files.labels import (
 from jumok.data.files.lines import (
     MAX_LINE_BYTES,
     Content,
-    Fault,
     checksum,
     measure_content,
-    quote,
     read_lines,
     suffix,
 )
@@ -43,6 +41,7 @@ from jumok.data.table import Table
 from jumok.errors import DataError, Message, join_messages
 from jumok.language import translate
 from jumok.terminal import counted
+from jumok.text_files import Fault, quote
 from jumok.unicode_forms import normalize
 
 if TYPE_CHECKING:  # imported where it is used: a prediction for a text needs no tables

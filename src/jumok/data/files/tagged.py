@@ -17,9 +17,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from jumok.data.files.lines import Fault, Line, quote
+from jumok.data.files.lines import Line
 from jumok.data.files.rows import Row, column_indices, line_text, reject_lists
 from jumok.errors import DataError, Message
+from jumok.text_files import Fault, quote
 
 Span = tuple[int, int, str]  # start, stop, type
 

@@ -25,6 +25,7 @@ _RARE = (  # the first and last code point: Hangul, Hanja, emoji, Latin, full wi
     (0x3131, 0x3163),
 )
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_MARKS = "...ㅋㅋㅎㅠㅜ~~!!?;^,ㅡ"
 _ENDS = ("", "", ".", ".", "!", "?", " ㅋㅋ", "~", "..", ",")
 _NUMBER_SYLLABLES = set("영공일이삼사오육칠팔구십백천만억")
 
@@ -56,7 +57,7 @@ def hand_written() -> list[tuple[str, str]]:
 def with_numbers(random: Random, split: str) -> tuple[str, str]:
     """A sentence with one or two number phrases, spoken and written."""
     words = _words(random, split)
-    for likely, word in ((0.1, _odd_word), (0.35, _staying)):
+    for likely, word in ((0.15, _odd_word), (0.1, _numeral_word), (0.3, _staying)):
         if random.random() < likely:
             words.insert(random.randint(0, len(words)), word(random))
     gaps = [
@@ -68,7 +69,7 @@ def with_numbers(random: Random, split: str) -> tuple[str, str]:
     ] or [len(words)]
     if random.random() < 0.2:
         gaps = gaps[-1:]
-    chosen = set(random.sample(gaps, min(random.choice((1, 1, 1, 2)), len(gaps))))
+    chosen = set(random.sample(gaps, min(random.choice((1, 1, 2, 2, 3)), len(gaps))))
     spoken, written = [], []
     for gap in range(len(words) + 1):
         if gap in chosen:
@@ -83,9 +84,9 @@ def with_numbers(random: Random, split: str) -> tuple[str, str]:
 
 
 def without_numbers(random: Random, split: str) -> str:
-    """A sentence to copy, in one of five repeating itself, where a place is hard to find again."""
+    """A sentence to copy, in one of three repeating itself, where a place is hard to find again."""
     text = _to_copy(random, split)
-    if random.random() < 0.2:
+    if random.random() < 0.3:
         repeated = _repeating(random, text)
         if not may_mention_number(repeated):
             return repeated
@@ -93,7 +94,12 @@ def without_numbers(random: Random, split: str) -> str:
 
 
 def _repeating(random: Random, text: str) -> str:
-    """The text with some characters in a row repeated: 초키초키, 이유 이유, ......"""
+    """The text with a run of a mark, or with some characters in a row repeated: ....., 초키초키."""
+    if random.random() < 0.4 and len(text) < _MOST_CHARACTERS:
+        ends = [place for place, character in enumerate(f"{text} ") if character == " "]
+        place = random.choice((len(text), random.choice(ends)))
+        run = random.choice(_MARKS) * random.randint(2, random.choice((4, 7, 15)))
+        return text[:place] + run + text[place:]
     length = min(random.choice((1, 1, 1, 2, 2, 3, 4, 8)), len(text))
     start = random.randint(0, len(text) - length)
     span = text[start : start + length]
@@ -108,15 +114,15 @@ def _to_copy(random: Random, split: str) -> str:
     form = random.random()
     if form < 0.45:
         return random.choice(carriers(split))
-    if form < 0.63:
+    if form < 0.55:
         text = random.choice(carriers(split))
-        while len(text) < _MOST_CHARACTERS and random.random() < 0.8:
+        while len(text) < _MOST_CHARACTERS and random.random() < 0.7:
             text += " " + random.choice(carriers(split))
         return text[:_MOST_CHARACTERS].rstrip()
     words = _words(random, split)
-    if form < 0.85:
+    if form < 0.8:
         words.insert(random.randint(0, len(words)), _staying(random))
-    for _ in range(random.randint(1, 3) if form > 0.85 else random.randint(0, 1)):
+    for _ in range(random.randint(1, 3) if form > 0.8 else random.randint(0, 1)):
         words.insert(random.randint(0, len(words)), _odd_word(random))
     if random.random() < 0.4:
         place = random.randint(0, len(words))
@@ -141,10 +147,35 @@ def _staying(random: Random) -> str:
     return random.choice(STAYING)
 
 
+@cache
+def _real_numeral_words() -> list[list[str]]:
+    """The words of the sentences for training that begin with a numeral, by numerals."""
+    words = sorted({word for line in carriers("train") for word in line.split(" ")})
+    lists = ([w for w in words if len(w) > 1 and w.startswith(n)] for n in LISTS["numerals"])
+    return [found for each in lists if (found := list(filter(_is_no_number, each)))]
+
+
+def _is_no_number(word: str) -> bool:
+    return not may_mention_number(f"{word} 개")
+
+
+def _numeral_word(random: Random) -> str:
+    """A real word that begins with a numeral, or a numeral and a word: 세포, 두통, 오바."""
+    if random.random() < 0.5:
+        return random.choice(random.choice(_real_numeral_words()))
+    while True:
+        word = random.choice(random.choice(carriers("train")).split(" "))
+        word = random.choice(LISTS["numerals"]) + word[random.randint(0, 1) :]
+        if _is_no_number(word):
+            return word
+
+
 def _odd_word(random: Random) -> str:
     """Latin, digits, rare syllables, repeated characters, symbols."""
     form = random.random()
-    if form < 0.25:
+    if form < 0.2:
+        return _numeral_word(random)
+    if form < 0.35:
         return random.choice(LISTS["odd_words"])
     if form < 0.6:
         first, last = random.choice(_RARE)

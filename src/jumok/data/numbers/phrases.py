@@ -60,7 +60,7 @@ def number_phrase(random: Random, split: str, *, last: bool) -> tuple[str, str]:
     Its number is of the split.
 
     >>> number_phrase(Random(2), "train", last=True)
-    ('세 시간 남았어요', '3시간 남았어요')
+    ('세 박스 남았어요', '3박스 남았어요')
     """
     while True:
         expression = _DRAWS[random.choice(_KINDS)](random)

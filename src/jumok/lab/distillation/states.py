@@ -79,7 +79,7 @@ class TeacherStates:
                 name=name,
                 layer=layer,
             )
-        encoder.stack.layers = nn.ModuleList(list(layers)[: layer or None])
+        encoder.stack.layers = layers[: layer or None]
         optimized = device.type == "cpu" and unsupported_reason(encoder) is None
         return cls(
             optimize(encoder, "int8") if optimized else encoder.eval(),

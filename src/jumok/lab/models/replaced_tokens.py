@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from jumok.models.config import TransformerConfig
 from jumok.models.encoder import Encoder
 from jumok.models.heads import EncoderModel, MaskedLanguageModel
-from jumok.models.initialization import initialize
+from jumok.models.weights import initialize
 from jumok.nn.feedforward import get_activation
 from jumok.nn.masks import Mask
 from jumok.tasks.recipe.tables import ModelConfig
