@@ -41,24 +41,6 @@ def test_equation_2(name: Activation, bias: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", [PositionwiseFeedForward, GatedFeedForward])
-def test_positions_are_independent(kind: type[PositionwiseFeedForward]) -> None:
-    feed_forward = randomized(kind(4, 10)).double()
-    x = noise(2, 5, 4, dtype=torch.float64)
-    whole = feed_forward(x)
-    for t in range(5):
-        assert close(feed_forward(x[:, t : t + 1]), whole[:, t : t + 1], FLOAT64)
-
-
-@pytest.mark.parametrize("name", ACTIVATIONS)
-@pytest.mark.parametrize("kind", [PositionwiseFeedForward, GatedFeedForward])
-def test_gradcheck(kind: type[PositionwiseFeedForward], name: Activation) -> None:
-    feed_forward = randomized(kind(3, 5, activation=name)).double()
-    x = noise(1, 2, 3, seed=1, dtype=torch.float64).requires_grad_()
-    inputs = (x, *feed_forward.parameters())
-    assert torch.autograd.gradcheck(lambda x, *parameters: feed_forward(x), inputs)
-
-
-@pytest.mark.parametrize("kind", [PositionwiseFeedForward, GatedFeedForward])
 def test_dropout_only_in_training(kind: type[PositionwiseFeedForward]) -> None:
     feed_forward = randomized(kind(4, 10, dropout=0.5))
     x = noise(2, 3, 4)

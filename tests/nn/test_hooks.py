@@ -1,5 +1,7 @@
 """Recording changes nothing and records what the model used."""
 
+from contextlib import ExitStack
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -71,29 +73,6 @@ def test_one_tensor_per_attention_and_forward_pass() -> None:
     assert not any(p.hook_pattern.has_hooks for p in model.modules() if hasattr(p, "hook_pattern"))
 
 
-def test_rows_sum_to_one_or_zero() -> None:
-    model = stack().eval()
-    with record(model) as seen:
-        run(model)
-    for location, (weights,) in seen.items():
-        mask = MEMORY_MASK if "cross" in location else MASK
-        table = mask.dense(*weights.shape[-2:], torch.device("cpu"))
-        assert table is not None
-        table = table.expand_as(weights)
-        assert close(weights.sum(-1), table.any(-1).double(), FLOAT64)
-        assert not weights[~table].any()
-
-
-def test_recorded_weights_are_the_weights_used() -> None:
-    """weights @ values, projected, is the output of the attention."""
-    attention = stack().eval().layers[0].self_attention
-    x = noise(3, 5, 8, dtype=torch.float64)
-    with record(attention) as seen:
-        y = attention(x, x, MASK)
-    heads = seen[""][0] @ attention.split(attention.value(x))
-    assert close(attention.output(heads.transpose(1, 2).flatten(2)), y, FLOAT64)
-
-
 def test_a_hook_can_mute_a_head() -> None:
     layer = randomized(TransformerLayer(CONFIG)).eval()
     x = noise(2, 4, 8)
@@ -117,6 +96,26 @@ def test_an_error_removes_all_hooks() -> None:
     with pytest.raises(ZeroDivisionError), record(model):
         raise ZeroDivisionError
     assert not any(p.has_hooks for p in model.modules() if isinstance(p, HookPoint))
+
+
+def test_recordings_that_overlap_leave_compiled_models_compiled() -> None:
+    """As those of two threads; torch.compile has one stance for the process."""
+
+    class WhenCompiled(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x + 1 if torch.compiler.is_compiling() else x
+
+    model = WhenCompiled()
+    model.compile(backend="eager")
+    zero = torch.zeros(1)
+    first, second = ExitStack(), ExitStack()
+    assert model(zero) == 1
+    for context in (first, second):
+        context.enter_context(record(model))
+    first.close()
+    assert model(zero) == 0  # uncompiled until the last one ends
+    second.close()
+    assert model(zero) == 1
 
 
 @pytest.mark.slow

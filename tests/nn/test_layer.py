@@ -15,23 +15,10 @@ from tests.nn.tolerances import FLOAT64, close, randomized
 SMALL = {"d_model": 4, "n_heads": 2, "d_ff": 6}
 
 
-def test_a_given_head_width_need_not_divide_d_model() -> None:
-    layer = TransformerLayer(LayerConfig(d_model=8, n_heads=3, d_head=5, d_ff=8))
-    assert layer(noise(1, 2, 8), NO_MASK).shape == (1, 2, 8)
-
-
 def test_cross_attention_needs_a_memory() -> None:
     layer = TransformerLayer(LayerConfig(**SMALL), cross=True)
     with pytest.raises(ValueError, match="memory must be given to a layer with cross-attention"):
         layer(noise(1, 2, 4), NO_MASK)
-
-
-@pytest.mark.parametrize("norm_first", [False, True])
-def test_add_and_norm(norm_first: bool) -> None:
-    around = randomized(ResidualNorm(LayerConfig(**SMALL, norm_first=norm_first))).double().eval()
-    x, w = noise(2, 3, 4, dtype=torch.float64), noise(4, 4, seed=1, dtype=torch.float64)
-    by_hand = x + around.norm(x) @ w if norm_first else around.norm(x + x @ w)
-    assert close(around(x, lambda x: x @ w), by_hand, FLOAT64)
 
 
 @pytest.mark.parametrize("norm", ["layer", "rms"])
@@ -138,3 +125,11 @@ def test_every_sublayer_has_dropout_only_in_training() -> None:
         around = layer.self_attention_norm.train()
         kept = around(torch.zeros(4, 100, 4), lambda x: x + 1)  # norm after dropout
     assert kept.unique().numel() > 4  # without dropout each of the 4 columns has one value
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_add_and_norm(norm_first: bool) -> None:
+    around = randomized(ResidualNorm(LayerConfig(**SMALL, norm_first=norm_first))).double().eval()
+    x, w = noise(2, 3, 4, dtype=torch.float64), noise(4, 4, seed=1, dtype=torch.float64)
+    by_hand = x + around.norm(x) @ w if norm_first else around.norm(x + x @ w)
+    assert close(around(x, lambda x: x @ w), by_hand, FLOAT64)

@@ -15,21 +15,16 @@ from tests.nn.strategies import random_mask, seeds, sequence_mask
 CPU = torch.device("cpu")
 
 
-def written(mask: AttentionMask, T: int, S: int) -> Tensor:
-    table = mask.dense(T, S, CPU)
-    assert table is not None
-    return table
-
-
 def test_a_mask_that_hides_nothing_is_none() -> None:
-    assert NO_MASK.dense(3, 4, CPU) is None
-    assert AttentionMask(causal=True).dense(1, 4, CPU) is None  # the newest has no future
+    assert NO_MASK.hiding(3, 4, CPU) is None
+    assert NO_MASK.dense(3, 4).all()
+    assert AttentionMask(causal=True).hiding(1, 4, CPU) is None  # the newest has no future
 
 
 @given(T=st.integers(2, 6), cached=st.integers(0, 5))
 def test_a_causal_mask_allows_the_past_and_itself(T: int, cached: int) -> None:
     S = cached + T
-    table = written(AttentionMask(causal=True), T, S)
+    table = AttentionMask(causal=True).dense(T, S)
     for i in range(T):
         assert table[i].tolist() == [j <= cached + i for j in range(S)]
 
@@ -37,14 +32,14 @@ def test_a_causal_mask_allows_the_past_and_itself(T: int, cached: int) -> None:
 @given(T=st.integers(2, 5), p=st.sampled_from([0.2, 0.8]), seed=seeds)
 def test_causal_and_allowed_are_combined(T: int, p: float, seed: int) -> None:
     allowed = random_mask(2, 1, T, T, p=p, seed=seed)
-    both = written(AttentionMask(allowed, causal=True), T, T)
-    assert torch.equal(both, allowed & written(AttentionMask(causal=True), T, T))
-    assert torch.equal(written(AttentionMask(allowed), T, T), allowed)
+    both = AttentionMask(allowed, causal=True).dense(T, T)
+    assert torch.equal(both, allowed & AttentionMask(causal=True).dense(T, T))
+    assert torch.equal(AttentionMask(allowed).dense(T, T), allowed)
 
 
 def test_padding_is_hidden() -> None:
     mask = AttentionMask.from_padding(sequence_mask([3, 1], 3), causal=True)
-    assert written(mask, 3, 3).int().tolist() == [
+    assert mask.dense(3, 3).int().tolist() == [
         [[[1, 0, 0], [1, 1, 0], [1, 1, 1]]],
         [[[1, 0, 0], [1, 0, 0], [1, 0, 0]]],
     ]
@@ -61,7 +56,7 @@ def test_segments_attend_only_to_themselves(
 ) -> None:
     numbers = [i for i, n in enumerate(lengths) for _ in range(n)] + [-1] * n_padding
     T = len(numbers)
-    table = written(AttentionMask.from_segments(torch.tensor([numbers]), causal=causal), T, T)
+    table = AttentionMask.from_segments(torch.tensor([numbers]), causal=causal).dense(T, T)
     for i, asking in enumerate(numbers):
         for j, number in enumerate(numbers):
             seen = asking == number and number >= 0 and (j <= i or not causal)

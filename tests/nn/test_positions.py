@@ -8,36 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jumok.nn import (
-    NO_MASK,
     MultiHeadAttention,
     RelativePositionBias,
     RopeConfig,
     RotaryPositions,
     SinusoidalPositions,
-    attention_weights,
     sinusoids,
 )
 from jumok.nn.positions import POSITIONS, LearnedPositions
 from jumok.nn.rope import DEFAULT_ROPE
 from tests.nn.strategies import noise
 from tests.nn.tolerances import close, randomized
-
-
-@given(shift=st.integers(0, 40), half=st.integers(1, 9))
-def test_a_shift_is_a_rotation(shift: int, half: int) -> None:
-    """PE(p + k) is PE(p) with each pair rotated by k w_i, for every p."""
-    table = sinusoids(60, 2 * half).double()
-    sine, cosine = table[:, 0::2], table[:, 1::2]
-    turn = shift * 10_000.0 ** (-torch.arange(half, dtype=torch.float64) / half)
-    n = 60 - shift
-    assert close(sine[:n] * turn.cos() + cosine[:n] * turn.sin(), sine[shift:], 1e-6)
-    assert close(cosine[:n] * turn.cos() - sine[:n] * turn.sin(), cosine[shift:], 1e-6)
-
-
-@pytest.mark.parametrize("d", [1, 2, 5, 8])
-def test_halves_are_the_interleaved_table_reordered(d: int) -> None:
-    pairs, halves = sinusoids(9, d), sinusoids(9, d, halves=True)
-    assert torch.equal(torch.cat([pairs[:, 0::2], pairs[:, 1::2]], -1), halves)
 
 
 def test_only_learned_positions_are_saved() -> None:
@@ -57,18 +38,6 @@ def test_rotary_scores_depend_only_on_the_distance(shift: int, base: float) -> N
     here, there = rotary(locations), rotary(locations + shift)
     assert close(there(q) @ there(k).mT, here(q) @ here(k).mT, 1e-4)  # angles are float32
     assert close(here(q).norm(dim=-1), q.norm(dim=-1), 1e-6)  # a rotation keeps the length
-
-
-def test_rotation_matches_roformer_equation_15() -> None:
-    """Pair (x_i, x_{i + K/2}) is rotated by p base^(-2i/K): RoFormer's equation (15)."""
-    x = noise(1, 1, 3, 4, dtype=torch.float64)
-    turned = RotaryPositions(4)(torch.tensor([[0, 2, 7]]))(x)
-    for row, p in enumerate((0, 2, 7)):
-        for i, frequency in enumerate((1.0, 0.01)):
-            a, b = x[0, 0, row, i].item(), x[0, 0, row, i + 2].item()
-            c, s = math.cos(p * frequency), math.sin(p * frequency)
-            assert turned[0, 0, row, i].item() == pytest.approx(a * c - b * s, abs=1e-6)
-            assert turned[0, 0, row, i + 2].item() == pytest.approx(b * c + a * s, abs=1e-6)
 
 
 def test_angles_are_computed_in_float32() -> None:
@@ -96,21 +65,6 @@ def test_a_decoder_has_buckets_only_for_the_past() -> None:
     assert behind.unique().tolist() == list(range(32))
 
 
-def test_the_bias_reaches_the_scores() -> None:
-    bias = randomized(RelativePositionBias(2, bidirectional=True))(3, 3)
-    nothing = torch.zeros(1, 2, 3, 4)
-    weights = attention_weights(nothing, nothing, NO_MASK, bias, 1.0)
-    assert close(weights, bias.softmax(-1))
-
-
-def test_attention_with_rotation_is_translation_invariant() -> None:
-    attention = randomized(MultiHeadAttention(8, 2)).double()
-    x, rotary = noise(2, 5, 8, dtype=torch.float64), RotaryPositions(4)
-    here, there = (rotary(torch.arange(5)[None] + shift) for shift in (0, 90))
-    assert close(attention(x, x, rotation=there), attention(x, x, rotation=here), 1e-5)
-    assert not torch.allclose(attention(x, x, rotation=here), attention(x, x))
-
-
 def test_both_kinds_of_positions_are_those_of_each() -> None:
     both, sines, rotary = (
         POSITIONS.get(name)() for name in ("sinusoidal_rotary", "sinusoidal", "rotary")
@@ -125,3 +79,23 @@ def test_both_kinds_of_positions_are_those_of_each() -> None:
     assert turned is not None
     assert alike is not None
     assert torch.equal(turned(positions)(x), alike(positions)(x))
+
+
+def test_rotation_matches_roformer_equation_15() -> None:
+    """Pair (x_i, x_{i + K/2}) is rotated by p base^(-2i/K): RoFormer's equation (15)."""
+    x = noise(1, 1, 3, 4, dtype=torch.float64)
+    turned = RotaryPositions(4)(torch.tensor([[0, 2, 7]]))(x)
+    for row, p in enumerate((0, 2, 7)):
+        for i, frequency in enumerate((1.0, 0.01)):
+            a, b = x[0, 0, row, i].item(), x[0, 0, row, i + 2].item()
+            c, s = math.cos(p * frequency), math.sin(p * frequency)
+            assert turned[0, 0, row, i].item() == pytest.approx(a * c - b * s, abs=1e-6)
+            assert turned[0, 0, row, i + 2].item() == pytest.approx(b * c + a * s, abs=1e-6)
+
+
+def test_attention_with_rotation_is_translation_invariant() -> None:
+    attention = randomized(MultiHeadAttention(8, 2)).double()
+    x, rotary = noise(2, 5, 8, dtype=torch.float64), RotaryPositions(4)
+    here, there = (rotary(torch.arange(5)[None] + shift) for shift in (0, 90))
+    assert close(attention(x, x, rotation=there), attention(x, x, rotation=here), 1e-5)
+    assert not torch.allclose(attention(x, x, rotation=here), attention(x, x))

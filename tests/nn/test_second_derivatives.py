@@ -97,7 +97,14 @@ CASES = {
 }
 
 
-@pytest.fixture(params=CASES)
+@pytest.fixture(
+    params=[
+        pytest.param(name, marks=pytest.mark.slow)
+        if name in ("attention without a bias", "attention with dropout", "smoothed loss")
+        else name
+        for name in CASES
+    ]
+)
 def case(request: pytest.FixtureRequest) -> tuple[Function, Function, tuple[Tensor, ...]]:
     """One function, its written-out form, and float64 inputs that require gradients."""
     ours, written_out, inputs = CASES[request.param]()

@@ -1,6 +1,5 @@
 """AdamW and Muon against numpy in float64, states, learning rates, frozen weights."""
 
-from collections import defaultdict
 from dataclasses import replace
 
 import numpy as np
@@ -90,29 +89,6 @@ def test_gradients_are_none_after_a_step() -> None:
     assert all(p.grad is None for p in optimizer.parameters.values())
 
 
-def test_the_saved_state_resumes_bit_for_bit() -> None:
-    whole = Optimizer(weights(), CONFIG)
-    for step in range(1, 11):
-        take_step(whole, step)
-
-    first = Optimizer(weights(), CONFIG)
-    for step in range(1, 6):
-        take_step(first, step)
-    state = {name: value.clone() for name, value in first.state().items()}
-    assert sorted(state) == [
-        f"{part}:{name}"
-        for part in ("exp_avg", "exp_avg_sq", "step")
-        for name in ("bias", "matrix")
-    ]
-    second = Optimizer({n: nn.Parameter(p.detach()) for n, p in first.parameters.items()}, CONFIG)
-    second.load(state)
-    for step in range(6, 11):
-        take_step(second, step)
-    for name, p in whole.parameters.items():
-        assert torch.equal(p, second.parameters[name])
-    assert all(torch.equal(a, second.state()[name]) for name, a in whole.state().items())
-
-
 def classifier_weights(layers: int = 3) -> Named:
     """The weights of a tiny classifier, with the names of real ones."""
     config = TransformerConfig(
@@ -179,46 +155,6 @@ def test_frozen_weights_do_not_change() -> None:
         for name in change
         if ".embedding." in name or ".layers.0." in name or ".layers.1." in name
     } | {"output.bias"}
-
-
-@pytest.mark.parametrize("choice", ["adamw", "muon"])
-def test_the_state_of_a_frozen_model_resumes_bit_for_bit(choice: str) -> None:
-    """Only trainable weights have moments; of those that Muon updates, one."""
-    config = TrainingConfig(
-        steps=1, weight_decay=0.1, layer_decay=0.7, freeze=("layers.0",), optimizer=choice
-    )
-
-    def step(optimizer: Optimizer, number: int) -> None:
-        generator = torch.Generator().manual_seed(number)
-        for p in optimizer.parameters.values():
-            gradient = torch.randn(p.shape, generator=generator)
-            p.grad = gradient if p.requires_grad else None
-        optimizer.step(rate(number))
-
-    whole = Optimizer(classifier_weights(), config)
-    first = Optimizer(classifier_weights(), config)
-    for number in range(1, 4):
-        step(whole, number)
-        step(first, number)
-    state = {name: value.clone() for name, value in first.state().items()}
-    parts: dict[str, set[str]] = defaultdict(set)
-    for key in state:
-        part, _, name = key.partition(":")
-        parts[name].add(part)
-    for name, p in first.parameters.items():
-        if ".layers.0." in name:
-            assert name not in parts
-        elif choice == "muon" and ".layers." in name and p.ndim == 2:
-            assert parts[name] == {"momentum_buffer"}
-        else:
-            assert parts[name] == {"exp_avg", "exp_avg_sq", "step"}
-    second = Optimizer({n: nn.Parameter(p.detach()) for n, p in first.parameters.items()}, config)
-    second.load(state)
-    for number in range(4, 7):
-        step(whole, number)
-        step(second, number)
-    for name, p in whole.parameters.items():
-        assert torch.equal(p, second.parameters[name])
 
 
 @pytest.mark.parametrize("pattern", ["layers.3", "layers.2-", "embedding", "encode", "layers", ""])

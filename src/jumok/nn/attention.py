@@ -42,7 +42,7 @@ def attention_weights(
     """
     check_attention_mask(mask)
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    allowed = mask.dense(q.shape[-2], k.shape[-2], q.device)
+    allowed = mask.hiding(q.shape[-2], k.shape[-2], q.device)
     return masked_softmax(attention_scores(q, k, bias, scale), allowed)
 
 
@@ -61,14 +61,16 @@ def attention_scores(
 def masked_softmax(scores: Tensor, allowed: Tensor | None) -> Tensor:
     """The softmax of scores (B, H, T, S) over the keys where `allowed`, at least (T, S), is True.
 
+    A key with a score of -inf is not attended to either, and a query without keys has weights of 0.
+
     >>> masked_softmax(torch.zeros(2, 2), torch.tensor([[True, False], [True, True]]))
     tensor([[1.0000, 0.0000],
             [0.5000, 0.5000]])
     """
-    if allowed is None:
-        return scores.softmax(-1)
+    hidden = scores == float("-inf")
+    hidden = hidden if allowed is None else hidden | ~allowed
     lowest = torch.finfo(scores.dtype).min  # -inf would give NaN to a query without keys
-    return scores.masked_fill(~allowed, lowest).softmax(-1).masked_fill(~allowed, 0)
+    return scores.masked_fill(hidden, lowest).softmax(-1).masked_fill(hidden, 0)
 
 
 class MultiHeadAttention(nn.Module):
@@ -153,6 +155,18 @@ class MultiHeadAttention(nn.Module):
         self.hook_pattern = HookPoint()  # (B, H, T, S), the weights after the softmax
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it is equation (1) between four linear maps, rotated or not, and nothing else."""
+        return (
+            type(self) is MultiHeadAttention
+            and not (self.dropout and self.training)
+            and self.n_heads == self.n_kv_heads
+            and self.softcap is None
+            and type(self.query_norm) is nn.Identity
+            and not self.has_hooks
+        )
+
+    @property
     def has_hooks(self) -> bool:
         """Whether any hook point has a hook."""
         return any(each.has_hooks for each in self.children() if isinstance(each, HookPoint))
@@ -219,7 +233,7 @@ class MultiHeadAttention(nn.Module):
         T, S = q.shape[-2], k.shape[-2]
         scores = attention_scores(q, k, added, self.scale, self.softcap)  # (B, H, T, S)
         scores = self.hook_scores(scores)
-        allowed = mask.dense(T, S, q.device)
+        allowed = mask.hiding(T, S, q.device)
         if self.hook_mask.has_hooks:
             everything = scores.new_ones(T, S, dtype=torch.bool)
             allowed = self.hook_mask(everything if allowed is None else allowed)

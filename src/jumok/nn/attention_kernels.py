@@ -36,11 +36,14 @@ def fused_attention(
     T, S = q.shape[-2], k.shape[-2]
     short = q.device.type == "cpu" and S <= MAX_BMM_KEYS
     if short and not torch.compiler.is_compiling():  # torch.compile cannot trace our own backward
-        allowed = mask.dense(T, S, q.device)
+        allowed = mask.hiding(T, S, q.device)
+        if bias is not None:  # a row of -inf gets 0, as below, also next to padding
+            finite = bias != float("-inf")
+            allowed = finite if allowed is None else allowed & finite
         return bmm_attention(q, k, v, allowed, bias, scale, p_dropout)
     # is_causal aligns the triangle top left; the newest T of S > T queries need it bottom right.
     triangle = mask.is_triangle(S) and bias is None and T == S
-    attn_mask = None if triangle else mask.dense(T, S, q.device)
+    attn_mask = None if triangle else mask.hiding(T, S, q.device)
     if bias is not None:
         bias = bias.to(q.dtype)
         # -inf is safe: the kernel returns 0 for a row of -inf, but a mean for a row of finfo.min.

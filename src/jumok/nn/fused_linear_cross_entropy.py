@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 
 from jumok.nn.second_derivatives import differentiable_gradients
+from jumok.nn.training_kernel import training_kernel
 from jumok.torch_ops import has_transforms
 
 CHUNK = 256  # tokens: their float32 logits of 8,000 pieces take 8 MB
@@ -92,6 +93,7 @@ class _FusedLinearCrossEntropy(torch.autograd.Function):
         exact = torch.promote_types(dtype, torch.float32)
         needs_grad = any(ctx.needs_input_grad)  # type: ignore[attr-defined]
         h, w = hidden.to(dtype), weight.to(dtype)  # (N, D), (V, D)
+        kernel = None if rdrop_alpha else training_kernel(h)
         b = None if bias is None else bias.to(dtype)
         dh = torch.empty_like(h)
         dw = torch.zeros_like(weight)
@@ -99,10 +101,15 @@ class _FusedLinearCrossEntropy(torch.autograd.Function):
         loss = torch.zeros((), dtype=exact, device=hidden.device)
         for rows in _chunks(len(h), paired=rdrop_alpha > 0):
             x, y = h[rows], targets[rows]  # (C, D), (C,)
-            log_p = nn.functional.linear(x, w, b).log_softmax(-1, dtype=exact)  # (C, V)
-            loss += _cross_entropy(log_p, y, smoothing)
-            dz, rdrop = _gradient(log_p, y, smoothing, rdrop_alpha)
-            loss += rdrop
+            logits = nn.functional.linear(x, w, b)  # (C, V)
+            if kernel is not None:
+                loss += kernel.cross_entropy_(logits, y, smoothing).sum()
+                dz = logits
+            else:
+                log_p = logits.log_softmax(-1, dtype=exact)
+                loss += _cross_entropy(log_p, y, smoothing)
+                dz, rdrop = _gradient(log_p, y, smoothing, rdrop_alpha)
+                loss += rdrop
             if needs_grad:
                 dz = dz.to(dtype)
                 dh[rows] = dz @ w

@@ -2,9 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from itertools import chain
+from threading import Lock
 from typing import Protocol, TypeVar
 
 import torch
@@ -58,6 +59,43 @@ class HasModel(Protocol):
         """The model."""
 
 
+class _Uncompiled:
+    """The contexts of `without_compilation` that are open in this process."""
+
+    lock = Lock()
+    n_open = 0
+    is_eager = False
+    stance = ExitStack()  # closing it restores the stance of torch.compile
+
+
+@contextmanager
+def without_compilation() -> Iterator[None]:
+    """Compiled modules run uncompiled inside this context, so that their hooks are called.
+
+    The stance of torch.compile belongs to the process, not to a thread: of contexts that overlap
+    the first one changes it and the last one restores it. A process that has not imported the
+    compiler, which takes a second, has compiled nothing.
+
+    >>> model = nn.Linear(1, 1)
+    >>> model.compile(backend="eager")
+    >>> with without_compilation():
+    ...     y = model(torch.zeros(1))
+    """
+    with _Uncompiled.lock:
+        _Uncompiled.n_open += 1
+        if not _Uncompiled.is_eager and "_dynamo" in vars(torch):
+            _Uncompiled.is_eager = True
+            _Uncompiled.stance.enter_context(torch.compiler.set_stance("force_eager"))
+    try:
+        yield
+    finally:
+        with _Uncompiled.lock:
+            _Uncompiled.n_open -= 1
+            if not _Uncompiled.n_open:
+                _Uncompiled.is_eager = False
+                _Uncompiled.stance.close()
+
+
 @contextmanager
 def record(model: "nn.Module | HasModel") -> Iterator[dict[str, list[Tensor]]]:
     """Collect the weights of every attention, by the attention's name in the model.
@@ -94,7 +132,7 @@ def record(model: "nn.Module | HasModel") -> Iterator[dict[str, list[Tensor]]]:
         if isinstance(point, HookPoint) and name.rpartition(".")[2] in ("hook_pattern", "")
     ]
     try:
-        with torch.compiler.set_stance("force_eager"):
+        with without_compilation():
             yield recorded
     finally:
         for hook in hooks:

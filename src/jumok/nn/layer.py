@@ -11,6 +11,7 @@ from jumok.nn.cache import NO_CACHE, LayerCache
 from jumok.nn.config import ATTENTION, LayerConfig
 from jumok.nn.dropout import Dropout
 from jumok.nn.feedforward import GatedFeedForward, PositionwiseFeedForward
+from jumok.nn.kernel_sublayers import kernel_attention
 from jumok.nn.masks import NO_MASK, AttentionMask
 from jumok.nn.norms import make_norm
 from jumok.nn.positions import NO_ROTATION, PositionBias, Rotation
@@ -111,6 +112,10 @@ class TransformerLayer(nn.Module):
         rotation: Rotation,
     ) -> Tensor:
         """The positions of x (B, T, D) attend to each other and to the cached ones."""
+        if cache is NO_CACHE and bias is None:
+            y = kernel_attention(self.self_attention, x, None, mask, rotation)
+            if y is not None:
+                return y
         q, k, v = self.self_attention.project_self(x, rotation)  # 3 x (B, H, T, K)
         k, v = cache.update(k, v)  # 2 x (B, H, S, K)
         return self.self_attention.attend_queries(q, k, v, mask, bias)
@@ -122,6 +127,10 @@ class TransformerLayer(nn.Module):
         attention = self.cross_attention
         if attention is None or memory is None:
             raise ValueError("memory must be given to a layer with cross-attention, got None")
+        if cache is NO_CACHE:
+            y = kernel_attention(attention, x, memory, mask)
+            if y is not None:
+                return y
         k, v = cache.cross_keys_values(lambda: attention.project(memory))  # 2 x (N, H, S, K)
         beams = x.reshape(len(k), -1, x.shape[-1])  # (N, B/N*T, D): a row per source
         return attention.attend(beams, k, v, mask).view_as(x)  # (B, T, D)

@@ -3,8 +3,44 @@
 Shapes: N texts or tokens, L labels or vocabulary.
 """
 
+from collections.abc import Callable
+
 import torch.nn.functional as F
 from torch import Tensor
+
+from jumok.errors import ConfigError
+from jumok.registry import Registry
+
+# Of one's own, instead of that of a task: outputs and targets to a sum, (). Of classification,
+# tagging and language models (N, L) and (N,) int64; of several labels (N, L) and (N, L); of
+# regression (N,) and (N,); of similarity both unit vectors (N, D), (N, D) and (N,).
+LOSSES: Registry[Callable[..., Tensor]] = Registry("jumok.losses", "loss")
+
+
+def own_loss(name: str) -> Callable[..., Tensor]:
+    """The registered loss; raises ConfigError unless its result is a sum with a gradient."""
+    loss = LOSSES.get(name)
+
+    def checked(*inputs: Tensor) -> Tensor:
+        found: object = loss(*inputs)
+        trains = any(each.requires_grad for each in inputs)
+        if not isinstance(found, Tensor):
+            got = type(found).__name__
+        elif found.ndim:
+            got = f"a tensor of shape {tuple(found.shape)}"
+        elif trains and not found.requires_grad:
+            got = "a tensor without a gradient"
+        else:
+            return found
+        raise ConfigError(
+            "training.own_loss",
+            "the loss {name} must return the sum over all rows, a tensor () that depends on the "
+            "outputs, got {got}; end it with .sum()",
+            name=name,
+            got=got,
+        )
+
+    return checked
 
 
 def cross_entropy(logits: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> Tensor:

@@ -17,7 +17,7 @@ from jumok.errors import ConfigError
 class AttentionMask:
     """Which keys each query may attend to.
 
-    >>> AttentionMask(causal=True).dense(3, 3, torch.device("cpu")).int()
+    >>> AttentionMask(causal=True).dense(3, 3).int()
     tensor([[1, 0, 0],
             [1, 1, 0],
             [1, 1, 1]], dtype=torch.int32)
@@ -70,11 +70,16 @@ class AttentionMask:
         same = segments[:, None, :, None] == segments[:, None, None, :]  # (B, 1, T, T)
         return cls(same & (segments >= 0)[:, None, None, :], causal)
 
-    def dense(self, T: int, S: int, device: torch.device) -> Tensor | None:
-        """The mask as a tensor, (B|1, H|1, T|1, S) or (T, S); None if it hides nothing.
+    def dense(self, T: int, S: int, device: torch.device | str = "cpu") -> Tensor:
+        """The mask as a tensor of bool, (B|1, H|1, T|1, S) or (T, S).
 
         If T < S, the T queries are the newest of the S positions (a cache holds the others).
         """
+        found = self.hiding(T, S, device)
+        return torch.ones(T, S, dtype=torch.bool, device=device) if found is None else found
+
+    def hiding(self, T: int, S: int, device: torch.device | str) -> Tensor | None:
+        """The same; None if it hides nothing."""
         causal = self.causal and T > 1  # a single newest position has no future to hide
         # an exported graph is for every length: it must not depend on that of the example
         limited = self.window is not None and (is_exporting() or self.window < S)
@@ -105,7 +110,7 @@ class AttentionMask:
     def within(self, window: int | None) -> "AttentionMask":
         """A copy that also hides positions `window` or more away; None changes nothing.
 
-        >>> AttentionMask(causal=True).within(2).dense(3, 3, torch.device("cpu")).int()
+        >>> AttentionMask(causal=True).within(2).dense(3, 3).int()
         tensor([[1, 0, 0],
                 [1, 1, 0],
                 [0, 1, 1]], dtype=torch.int32)

@@ -3,6 +3,9 @@
 Shapes: B batch, H heads, T positions, S positions including cached ones, D model width.
 """
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, overload
+
 from torch import Tensor, nn
 
 from jumok.errors import ConfigError
@@ -21,6 +24,22 @@ from jumok.nn.positions import (
     Rotation,
 )
 from jumok.nn.rope import DEFAULT_ROPE
+
+
+class LayerList(nn.ModuleList):
+    """An nn.ModuleList whose items are typed as the layers that they are."""
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __getitem__(self, idx: slice) -> "LayerList": ...
+
+        @overload
+        def __getitem__(self, idx: int) -> TransformerLayer: ...
+
+        def __getitem__(self, idx: int | slice) -> "TransformerLayer | LayerList": ...
+
+        def __iter__(self) -> Iterator[TransformerLayer]: ...
 
 
 class TransformerStack(nn.Module):
@@ -43,11 +62,9 @@ class TransformerStack(nn.Module):
         bidirectional: bool = True,
     ) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(TransformerLayer(config, cross=cross) for _ in range(n_layers))
+        self.layers = LayerList(TransformerLayer(config, cross=cross) for _ in range(n_layers))
         if not config.first_norm:
-            first = self.layers[0]
-            assert isinstance(first, TransformerLayer)
-            first.self_attention_norm.norm = nn.Identity()
+            self.layers[0].self_attention_norm.norm = nn.Identity()
         final_norm = make_norm(config.norm, config.d_model, config.norm_eps)
         unnormalized = config.norm_first or config.sublayer_norm
         self.norm = final_norm if unnormalized else nn.Identity()
@@ -101,7 +118,6 @@ class TransformerStack(nn.Module):
         if not len(self.layers):
             return ()
         layer = self.layers[0]
-        assert isinstance(layer, TransformerLayer)
         attention, norm = layer.self_attention, layer.self_attention_norm
         found = {
             "attention of an extension": type(attention)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from jumok import safetensors_io
 from jumok.atomic_io import storage_errors, write_atomically
 from jumok.errors import NonFiniteError
+from jumok.nn.hooks import without_compilation
 from jumok.processes import ProcessGroup, raise_together
 from jumok.training.state import TrainerState
 
@@ -140,7 +141,7 @@ def find_first_nonfinite(
 
     hooks = [module.register_forward_hook(watch(name)) for name, module in model.named_modules()]
     try:
-        with torch.no_grad(), torch.compiler.set_stance("force_eager"):
+        with torch.no_grad(), without_compilation():
             forward()
     finally:
         for hook in hooks:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torch import nn
+from torch import Tensor, nn
 
 from jumok.errors import JumokError
 from jumok.terminal import command_line, escape_control
@@ -41,6 +41,8 @@ class TrainingStatus:
     best_step: int = 0  # the step with the best score so far; 0 before the first evaluation
     ended: str = ""  # why the training ended: done, minutes, patience or callback
     model: nn.Module | None = None  # to read: its weights of this step, perhaps in training mode
+    # A copy of the state of the optimizer, by `part:weight`.
+    optimizer: Callable[[], Mapping[str, Tensor]] = lambda: {}  # noqa: PIE807
     statistics: Mapping[str, float] = field(default_factory=dict)  # of this step; {} where not due
     stop: Callable[[], None] = lambda: None  # end the training after an evaluation of this step
     log: Callable[[str], None] = lambda text: None  # print a line above the progress bar

@@ -9,6 +9,8 @@ from jumok.nn.lora import LoraConfig
 from jumok.training.optimizers import OPTIMIZERS
 from jumok.training.schedules import SCHEDULES
 
+WARMUP_STEPS = (400, 10)  # the defaults: from scratch, and of fine-tuning
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
@@ -36,7 +38,7 @@ class TrainingConfig:
     optimizer: str = "adamw"  # or "muon", of the matrices of the layers, or of an extension
     learning_rate: float = 1e-3  # the peak
     schedule: str = "inverse_sqrt"  # or "cosine", "linear", "constant", or of an extension
-    warmup_steps: int = 400
+    warmup_steps: int = WARMUP_STEPS[0]  # a default is at most half of the training
     weight_decay: float = 0.01  # of matrices; not of biases and norms
     beta1: float = 0.9
     beta2: float = 0.98  # section 5.3

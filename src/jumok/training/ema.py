@@ -1,6 +1,6 @@
 """An exponential moving average of the weights, which often scores better than the weights."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
@@ -26,11 +26,16 @@ class EMA:
         self.values = {name: p.detach().clone() for name, p in parameters.items()} if decay else {}
 
     @torch.no_grad()
-    def update(self, step: int) -> None:
-        """Average in the weights after this step."""
-        if self.decay:
-            decay = min(self.decay, (1 + step) / (10 + step))
-            lerp_all_(list(self.values.values()), list(self.parameters.values()), 1 - decay)
+    def update(self, step: int, but: Collection[Tensor] = ()) -> None:
+        """Average in the weights after this step, without those that already are."""
+        left = [name for name in self.values if self.parameters[name] not in but]
+        if left:
+            weights = [self.parameters[name] for name in left]
+            lerp_all_([self.values[name] for name in left], weights, self.weight(step))
+
+    def weight(self, step: int) -> float:
+        """How much of the weights after this step is averaged in."""
+        return 1 - min(self.decay, (1 + step) / (10 + step))
 
     @contextmanager
     def swap(self) -> Iterator[None]:

@@ -11,7 +11,9 @@ from torch import Tensor
 from jumok.allocator import tune_allocator
 from jumok.device import resolve_dtype
 from jumok.models.weights import named_weights
+from jumok.native.training import cpu_training_kernel
 from jumok.nn.layer import TransformerLayer
+from jumok.nn.training_kernel import use_training_kernel
 from jumok.training.activation_checkpointing import activation_checkpointing
 from jumok.training.config import TrainingConfig
 from jumok.training.ema import EMA
@@ -73,6 +75,7 @@ def estimate(job: TrainingJob[BatchT], config: TrainingConfig, device: torch.dev
     optimizer = Optimizer(parameters, config)
     ema = EMA(parameters, config.ema_decay)
     dtype = resolve_dtype(config.precision, device)
+    kernel = cpu_training_kernel() if device.type == "cpu" else None
     job.model.train()
     epoch = job.epoch(0)
     sampled = [epoch[i] for i in _spread(len(epoch), SAMPLED_BATCHES)]
@@ -81,13 +84,13 @@ def estimate(job: TrainingJob[BatchT], config: TrainingConfig, device: torch.dev
 
     def step(batch: BatchT) -> None:
         with (
-            autocast_model(job.model, device, dtype),
             activation_checkpointing(job.model, enabled=config.activation_checkpointing),
+            use_training_kernel(kernel),
         ):
-            loss = job.loss(batch) / max(batch.n_targets, 1)
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step(0.0)
-        ema.update(1)
+            with autocast_model(job.model, device, dtype):
+                loss = job.loss(batch) / max(batch.n_targets, 1)
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step(0.0, ema=ema, number=1)
 
     activations = _saved_for_backward(lambda: step(largest), parameters)
     batches = [sampled[i] for i in _spread(len(sampled), TIMED_STEPS)]

@@ -7,13 +7,33 @@ import torch
 from torch import Tensor, nn
 
 from jumok.device import resolve_dtype
-from jumok.errors import InputError
+from jumok.errors import ConfigError, InputError
 from jumok.nn.lora import frozen_by_lora
 from jumok.training.config import TrainingConfig
+from jumok.training.ema import EMA
+from jumok.training.fused_adamw import FusedAdamW
 from jumok.training.layer_decay import frozen_parameters, is_in_layer, lr_multipliers
 from jumok.training.optimizers import OPTIMIZERS, Groups, OptimizerKind
 
 Named = dict[str, nn.Parameter]
+
+
+def _kind(name: str) -> OptimizerKind:
+    """The kind with this name. Raises ConfigError for what is none, which another may register."""
+    found: object = OPTIMIZERS.get(name)
+    if isinstance(found, type) and issubclass(found, OptimizerKind):
+        return found()
+    raise _no_optimizer(name, found)
+
+
+def _no_optimizer(name: str, found: object) -> ConfigError:
+    return ConfigError(
+        "training.own_optimizer",
+        "the optimizer {name} must be a subclass of OptimizerKind whose build returns an Optimizer "
+        "of torch, got {got}",
+        name=name,
+        got=found.__name__ if isinstance(found, type) else type(found).__name__,
+    )
 
 
 class AdamWKind(OptimizerKind):
@@ -23,13 +43,8 @@ class AdamWKind(OptimizerKind):
 
     def build(self, groups: Groups, config: TrainingConfig) -> torch.optim.Optimizer:
         """AdamW of these groups, in one kernel for all weights."""
-        return torch.optim.AdamW(
-            groups,
-            lr=config.learning_rate,
-            betas=(config.beta1, config.beta2),
-            eps=1e-9,
-            fused=True,
-        )
+        betas = config.beta1, config.beta2
+        return FusedAdamW(groups, lr=config.learning_rate, betas=betas, eps=1e-9)
 
 
 class MuonKind(OptimizerKind):
@@ -67,7 +82,7 @@ class Optimizer:
             parameter.requires_grad_(name not in frozen)
         trainable = {name: p for name, p in parameters.items() if p.requires_grad}
         multipliers = lr_multipliers(parameters, config.layer_decay)
-        kind, adamw = OPTIMIZERS.get(config.optimizer)(), AdamWKind()
+        kind, adamw = _kind(config.optimizer), AdamWKind()
         by_kind = {name: p for name, p in trainable.items() if kind.updates(name, p)}
         by_adamw = {name: p for name, p in trainable.items() if name not in by_kind}
         self.kind_of: dict[str, OptimizerKind] = {}  # each trainable weight
@@ -75,15 +90,47 @@ class Optimizer:
         for each, named in ((adamw, by_adamw), (kind, by_kind)):
             if named:
                 optimizer = each.build(_groups(named, multipliers, config.weight_decay), config)
+                if not isinstance(optimizer, torch.optim.Optimizer):
+                    raise _no_optimizer(config.optimizer, optimizer)
                 self.kind_of |= dict.fromkeys(named, each)
                 self.optimizer_of |= dict.fromkeys(named, optimizer)
 
-    def step(self, learning_rate: float) -> None:
-        """Update the weights and drop the gradients."""
+    def step(
+        self,
+        learning_rate: float,
+        *,
+        clip_norm: float = 0.0,
+        norm: Tensor | None = None,
+        ema: EMA | None = None,
+        number: int = 0,
+    ) -> None:
+        """Update the weights and drop the gradients.
+
+        With `clip_norm` the gradients, whose norm is given, are clipped first; with `ema` the
+        weights are averaged in after this step, which has the given number.
+        """
+        averages: dict[Tensor, Tensor] = {}
+        if ema is not None:
+            averages = {self.parameters[name]: value for name, value in ema.values.items()}
+        average_weight = ema.weight(number) if ema is not None else 0.0
+        averaged: set[Tensor] = set()
+        scale = 1.0
+        if clip_norm and norm is not None:
+            scale = min(1.0, clip_norm / (norm.item() + 1e-6))  # as torch.nn.utils
         for optimizer in dict.fromkeys(self.optimizer_of.values()):  # each once, in this order
             for group in optimizer.param_groups:
                 group["lr"] = learning_rate * group["lr_multiplier"]
+            if isinstance(optimizer, FusedAdamW):
+                done = optimizer.fused_step(scale, averages, average_weight)
+                if done:
+                    averaged.update(done)
+                    continue
+            if clip_norm and norm is not None:
+                weights = [p for group in optimizer.param_groups for p in group["params"]]
+                nn.utils.clip_grads_with_norm_(weights, clip_norm, norm)
             optimizer.step()
+        if ema is not None:
+            ema.update(number, averaged)
         self.zero_grad()
 
     def zero_grad(self) -> None:

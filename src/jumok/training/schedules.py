@@ -7,6 +7,7 @@ training (0 to 1); it returns the factor of the peak learning rate after the war
 import math
 from collections.abc import Callable
 
+from jumok.errors import ConfigError
 from jumok.registry import Registry
 
 Decay = Callable[[int, int, float], float]
@@ -32,10 +33,22 @@ def lr_multiplier(schedule: str, step: int, warmup_steps: int, progress: float) 
     [0.25, 1.0, 0.5]
     >>> [round(lr_multiplier("linear", 10, 0, p), 2) for p in (0.0, 0.75, 1.0)]
     [1.0, 0.25, 0.0]
+
+    Raises ConfigError for a registered schedule that returns no such factor.
     """
     if step < warmup_steps:
         return step / warmup_steps
-    return SCHEDULES.get(schedule)(step, warmup_steps, progress)
+    factor: object = SCHEDULES.get(schedule)(step, warmup_steps, progress)
+    if isinstance(factor, int | float) and 0 <= factor < math.inf:
+        return factor
+    raise ConfigError(
+        "training.schedule_factor",
+        "the schedule {schedule} must return a factor of at least 0, got {factor!r:.60} at step "
+        "{step}",
+        schedule=schedule,
+        factor=factor,
+        step=step,
+    )
 
 
 def inverse_sqrt(step: int, warmup_steps: int, progress: float) -> float:

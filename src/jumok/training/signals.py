@@ -1,8 +1,10 @@
 """Graceful shutdown: the first SIGINT or SIGTERM saves a checkpoint, the second one terminates."""
 
 import contextlib
+import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +14,8 @@ from jumok.errors import Interrupted
 from jumok.terminal import command_line
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+PARENT = "JUMOK_PARENT"  # the id of a process that a training must not outlive
+PARENT_SECONDS = 0.5  # between two looks
 
 
 @dataclass
@@ -71,3 +75,16 @@ def handle_signals() -> Iterator[StopRequest]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler or signal.SIG_DFL)  # None: set outside Python
+
+
+def end_with_parent() -> None:
+    """Send this process a SIGTERM once the process in JUMOK_PARENT has ended, even by a kill."""
+    parent = int(os.environ.pop(PARENT, 0))
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_SECONDS)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    if parent:
+        threading.Thread(target=watch, daemon=True).start()

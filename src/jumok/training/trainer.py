@@ -29,6 +29,8 @@ from jumok.data.resumable_loader import LoaderState, ResumableLoader
 from jumok.device import resolve_dtype, set_deterministic
 from jumok.errors import InputError, Message, StorageError
 from jumok.language import translate
+from jumok.native.training import CpuTrainingKernel, cpu_training_kernel
+from jumok.nn.training_kernel import use_training_kernel
 from jumok.processes import (
     SINGLE_PROCESS,
     ProcessGroup,
@@ -57,7 +59,7 @@ from jumok.training.checkpoints.contents import (
     unusable,
 )
 from jumok.training.checkpoints.store import CheckpointStore, States
-from jumok.training.config import TrainingConfig
+from jumok.training.config import WARMUP_STEPS, TrainingConfig
 from jumok.training.ema import EMA
 from jumok.training.job import BatchT, DevResult, TrainingJob
 from jumok.training.mixed_precision import autocast_model
@@ -127,6 +129,7 @@ class Trainer(Generic[BatchT]):
         self.seconds = self.seconds_before  # by the clock of rank 0
         self.tokens_per_second = 0.0
         self.learning_rate = 0.0  # of the last step
+        self.warmup_steps = config.warmup_steps
         self.compiling = False  # compiled, but no step has shown yet that it works
         self.write_error: StorageError | None = None  # of the metrics; raised at the next commit
         self.statistics: Mapping[str, float] = {}  # of the last step, where they are due
@@ -157,12 +160,13 @@ class Trainer(Generic[BatchT]):
             handle_signals() as stop,
             ProgressBar(progress, quiet=self.processes.rank > 0) as self.bar,
             activation_checkpointing(self.job.model, enabled=self.config.activation_checkpointing),
+            use_training_kernel(self._kernel()),
             self.checkpoint_writer,
         ):
             if self.config.compile:
                 self._compile()
             self._warn_invalid_checkpoints()
-            self._check_warmup()
+            self._set_warmup()
             if self.evaluates_start:
                 self._evaluate_start()
             first = self.state.step + 1
@@ -179,14 +183,22 @@ class Trainer(Generic[BatchT]):
         self._load_best()
         return self.state
 
-    def _check_warmup(self) -> None:
-        """Log a warm-up longer than the training, whose learning rate stays below its peak."""
+    def _kernel(self) -> CpuTrainingKernel | None:
+        """The functions in C++, for whole models on the CPU."""
+        usable = self.device.type == "cpu" and not self.strategy.is_sharded
+        return cpu_training_kernel() if usable else None
+
+    def _set_warmup(self) -> None:
+        """Shorten a default warm-up to half of a short training; log one that was set longer."""
         config = self.config
         ends = [] if config.steps is None else [config.steps]
         if config.epochs is not None:
+            first = self.loader.epoch if self.state.epoch == 0 else self.job.epoch(0)
             per_step = config.gradient_accumulation_steps
-            ends.append(math.ceil(config.epochs * len(self.loader.epoch) / per_step))
-        if not self.state.step and ends and config.warmup_steps > min(ends):
+            ends.append(math.ceil(config.epochs * len(first) / per_step))
+        if ends and config.warmup_steps in WARMUP_STEPS:
+            self.warmup_steps = min(config.warmup_steps, min(ends) // 2)
+        elif not self.state.step and ends and config.warmup_steps > min(ends):
             self.bar.log(
                 Message(
                     "training.long_warmup",
@@ -269,7 +281,7 @@ class Trainer(Generic[BatchT]):
         norm = self.strategy.gradient_norm()
         loss = self._sync_step(losses, norm)
         self.learning_rate = self.config.learning_rate * lr_multiplier(
-            self.config.schedule, step, self.config.warmup_steps, progress
+            self.config.schedule, step, self.warmup_steps, progress
         )
         failure = diagnose(loss, norm.item(), self.state, self.config.spike_factor)
         self.statistics = {}
@@ -354,11 +366,14 @@ class Trainer(Generic[BatchT]):
 
     def _apply_step(self, step: int, loss: float, norm: Tensor) -> None:
         """Clip the gradients, whose norm is given; update the weights and their average."""
-        if self.config.clip_norm:
-            nn.utils.clip_grads_with_norm_(self.parameters.values(), self.config.clip_norm, norm)
         self.checkpoint_writer.wait_for_staging()
-        self.optimizer.step(self.learning_rate)
-        self.ema.update(step)
+        self.optimizer.step(
+            self.learning_rate,
+            clip_norm=self.config.clip_norm,
+            norm=norm,
+            ema=self.ema,
+            number=step,
+        )
         self.state = self.state.after_step(loss)
 
     def _apply_with_statistics(
@@ -474,8 +489,13 @@ class Trainer(Generic[BatchT]):
             stop=self.callbacks.stop,
             log=self.bar.log,
             model=self.job.model,
+            optimizer=self._optimizer_copy,
             statistics=self.statistics,
         )
+
+    def _optimizer_copy(self) -> dict[str, Tensor]:
+        """The state of the optimizer in tensors of their own, which a callback may change."""
+        return {name: value.detach().clone() for name, value in self.optimizer.state().items()}
 
     def _raise_if_stopped(self, signal: float, stop: StopRequest) -> None:
         """Raises Interrupted when any process received a signal; the checkpoint is written."""

@@ -71,16 +71,3 @@ def test_checkpoints_of_two_runs_are_not_averaged(two: tuple[Path, Path], tmp_pa
     shutil.copyfile(two[0] / "results.json", folder / "results.json")
     with raises(InputError, "run.checkpoint_of_another_run"):
         average_checkpoints(folder, 2, tmp_path / "mean")
-
-
-def test_checkpoints_of_another_run_are_not_averaged(
-    two: tuple[Path, Path], tmp_path: Path
-) -> None:
-    """All checkpoints in the folder are of one other run."""
-    own, other = two
-    folder = tmp_path / "run"
-    shutil.copytree(own, folder)
-    shutil.rmtree(folder / "checkpoints")
-    shutil.copytree(other / "checkpoints", folder / "checkpoints")
-    with raises(InputError, "run.checkpoint_of_another_run"):
-        average_checkpoints(folder, 2, tmp_path / "mean")

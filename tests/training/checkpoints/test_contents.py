@@ -11,19 +11,13 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 
 from jumok import safetensors_io
 from jumok.errors import CheckpointError
-from jumok.tasks.recipe.recipe import load_recipe
-from jumok.tasks.runs.train import train
 from jumok.training.checkpoints.checkpoint import MANIFEST, Checkpoint, open_checkpoint
 from jumok.training.config import TrainingConfig
-from jumok.training.state import TrainerState
 from jumok.training.trainer import Trainer
-from tests.cli.commands import call
 from tests.training.toy_job import Circle, Points, points
 
 Change = Callable[[dict[str, Any]], object]
@@ -207,60 +201,3 @@ def test_a_missing_or_renamed_state(trained: Path, tmp_path: Path, state: str) -
     content["files"]["state-other.safetensors"] = {}
     sign(path, content)
     refused(path, "its states must be average, model, optimizer, got ")
-
-
-VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.integers(2**60, 2**70)
-    | st.sampled_from(["", "done", "2", "epoch"])
-    | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2)
-    ),
-    max_leaves=3,
-)
-PROGRESS_KEYS = st.sampled_from([*TrainerState().to_dict(), "other"])
-
-
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(st.dictionaries(PROGRESS_KEYS, VALUES, min_size=1, max_size=3), st.booleans())
-def test_any_progress_trains_or_is_refused(
-    trained: Path, tmp_path: Path, changes: dict[str, Any], remove: bool
-) -> None:
-    """Never an internal error."""
-
-    def change(content: dict[str, Any]) -> None:
-        progress = content["metadata"]["progress"]
-        progress.update(changes)
-        if remove:
-            progress.pop(next(iter(changes)))
-
-    path = forge(trained, tmp_path, change)
-    try:
-        resumed = trainer(tmp_path, open_checkpoint(path))
-    except CheckpointError as error:
-        assert "progress" in str(error)  # noqa: PT017
-    else:
-        resumed.train_step()
-
-
-@pytest.mark.parametrize("key", ["epoch", "batch"])
-def test_the_command_exits_with_5(
-    review_recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], key: str
-) -> None:
-    folder = tmp_path / "run"
-    train(load_recipe(str(review_recipe), ["training.steps=1"]), folder)
-    (folder / "results.json").unlink()
-    path = folder / "checkpoints" / "step-1"
-    content = json.loads((path / MANIFEST).read_text())
-    content["metadata"]["progress"][key] = 10**9
-    sign(path, content)
-    done = call(capsys, "train", "--resume", folder)
-    assert (done.code, done.out) == (5, "")
-    assert f"progress.{key} must be at most the 1 batches of its steps" in done.err
-    assert "move it away to resume from an older one" in done.err

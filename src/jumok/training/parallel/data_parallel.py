@@ -17,6 +17,7 @@ from jumok.processes import ProcessGroup
 from jumok.training.checkpoints.checkpoint import Checkpoint
 from jumok.training.checkpoints.store import States
 from jumok.training.ema import EMA
+from jumok.training.fused_adamw import gradient_norm
 from jumok.training.parallel.all_reduce import all_reduce_gradients, deterministic_tree_reduce
 
 BatchT = TypeVar("BatchT", contravariant=True)
@@ -118,8 +119,7 @@ class DataParallel(Generic[BatchT]):
 
     def gradient_norm(self) -> Tensor:
         """The norm of the reduced gradients, the same on every rank."""
-        gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
-        return nn.utils.get_total_norm(gradients)
+        return gradient_norm([p.grad for p in self.parameters.values() if p.grad is not None])
 
     def unsharded(self) -> AbstractContextManager[None]:
         """The model is always whole."""

@@ -66,7 +66,16 @@ def draw_charts(charts: Sequence[Chart], title: str = "") -> "Figure":
     from jumok.notebook_figure import JumokFigure
 
     with plot_style():
-        figure = JumokFigure(figsize=(5.5 * len(charts), 4), layout="constrained")
+        width, height = 5.5 * len(charts), 4.0  # inches, as all margins here
+        figure = JumokFigure(figsize=(width, height))
+        # Fixed margins: to fit them to the texts draws everything once more.
+        figure.subplots_adjust(
+            left=0.75 / width,
+            right=1 - 0.2 / width,
+            bottom=0.55 / height,
+            top=1 - (0.8 if title else 0.45) / height,
+            wspace=0.2,
+        )
         panels = figure.subplots(1, len(charts), squeeze=False).ravel()
         for axes, chart in zip(panels, charts, strict=True):
             _draw(axes, chart)

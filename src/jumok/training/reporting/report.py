@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from jumok.atomic_io import write_atomically
 from jumok.errors import InputError
 from jumok.evaluation.examples import Example, Mistake
+from jumok.evaluation.own_metric import METRICS
 from jumok.language import language, translate
 from jumok.terminal import escape_control
 from jumok.training.reporting.curves import svg
@@ -46,6 +47,11 @@ HEADLINE_METRICS = (
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # shown as ␀ ... ␟ and ␡
 
 
+def headline_metrics() -> tuple[str, ...]:
+    """The metrics of tasks, and those of one's own."""
+    return (*HEADLINE_METRICS, *METRICS.names())
+
+
 def write_report(
     folder: Path,
     *,
@@ -75,7 +81,7 @@ def write_report(
         title=title,
         language=language(),
         css=(HERE / "report.css").read_text(encoding="utf-8"),
-        scores={name: results[name] for name in HEADLINE_METRICS if name in results},
+        scores={name: results[name] for name in headline_metrics() if name in results},
         charts=[svg(chart) for chart in charts(history)] if history else [],
         rows=rows,
         best=best_evaluation(rows),
