@@ -24,6 +24,7 @@ from jumok.decoding.generate import generate
 from jumok.decoding.incremental.decoder import left_pad
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, LanguageModel
+from tests.combinations import pairwise, singly
 from tests.decoding.tiny_models import (
     BOS,
     EOS,
@@ -47,7 +48,6 @@ from tests.errors import raises
 TEXT = [0, 1, 2]
 Ranked = list[tuple[float, list[int]]]
 every_kind = pytest.mark.parametrize("kind", KINDS)
-every_positions = pytest.mark.parametrize("positions", POSITIONS)
 
 
 def every_sequence(n_tokens: int, limit: int) -> list[list[int]]:
@@ -64,15 +64,15 @@ def every_score(kind: str, positions: str, limit: int) -> Ranked:
     return [(sum(rescored(model, TEXT, tokens)), tokens) for tokens in every_sequence(4, limit)]
 
 
-@every_kind
-@every_positions
 @pytest.mark.parametrize(
-    ("norm", "alpha"), [("power", 0.0), ("power", 1.0), ("power", -0.7), ("gnmt", 0.8)]
+    ("kind", "positions", "ranking"),
+    singly(KINDS, POSITIONS, [("power", 0.0), ("power", 1.0), ("power", -0.7), ("gnmt", 0.8)]),
 )
 def test_a_wide_beam_finds_the_global_optimum(
-    kind: str, positions: str, norm: LengthNorm, alpha: float
+    kind: str, positions: str, ranking: tuple[LengthNorm, float]
 ) -> None:
     model, limit = model_of(kind, positions, vocabulary_size=4), 3
+    norm, alpha = ranking
     config = DecodingConfig(
         beam=64, n_best=10, max_length=limit, length_norm=norm, length_penalty=alpha
     )
@@ -140,13 +140,15 @@ def test_coverage_penalty_as_documented(early: EarlyStopping, beta: float) -> No
         assert [one.rank for one in found] == pytest.approx([r for r, _ in expected], abs=1e-4)
 
 
-@every_kind
-@pytest.mark.parametrize("early", [True, False, "never"])
-@pytest.mark.parametrize(("norm", "alpha"), [("power", 1.0), ("gnmt", 0.6), ("power", -0.5)])
+@pytest.mark.parametrize(
+    ("kind", "early", "ranking"),
+    pairwise(KINDS, [True, False, "never"], [("power", 1.0), ("gnmt", 0.6), ("power", -0.5)]),
+)
 def test_beam_search_as_documented(
-    kind: str, early: EarlyStopping, norm: LengthNorm, alpha: float
+    kind: str, early: EarlyStopping, ranking: tuple[LengthNorm, float]
 ) -> None:
     model, (ids, real) = model_of(kind), texts(n=2)
+    norm, alpha = ranking
     config = DecodingConfig(
         beam=3, n_best=3, max_length=6, early_stopping=early, length_norm=norm, length_penalty=alpha
     )
@@ -175,9 +177,7 @@ def test_the_values_of_early_stopping_differ() -> None:
     assert steps[True] < steps[False] < steps["never"]
 
 
-@every_kind
-@every_positions
-@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize(("kind", "positions", "side"), pairwise(KINDS, POSITIONS, SIDES))
 def test_every_positional_encoding_and_padding(kind: str, positions: str, side: Side) -> None:
     model, (ids, real) = model_of(kind, positions), texts(n=2, side=side)
     config = DecodingConfig(beam=3, n_best=3, max_length=5)
@@ -187,13 +187,14 @@ def test_every_positional_encoding_and_padding(kind: str, positions: str, side: 
         assert [one.rank for one in found] == pytest.approx([r for r, _ in expected], abs=1e-4)
 
 
-@every_kind
-@every_positions
-@pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize(("early", "alpha"), [(True, 0.0), (False, 1.0)])
+@pytest.mark.parametrize(
+    ("kind", "positions", "side", "ranking"),
+    pairwise(KINDS, POSITIONS, SIDES, [(True, 0.0), (False, 1.0)]),
+)
 def test_one_beam_is_greedy(
-    kind: str, positions: str, side: Side, early: EarlyStopping, alpha: float
+    kind: str, positions: str, side: Side, ranking: tuple[EarlyStopping, float]
 ) -> None:
+    early, alpha = ranking
     model, (ids, real) = model_of(kind, positions), texts(side=side)
     config = DecodingConfig(max_length=10, early_stopping=early, length_penalty=alpha)
     stopping = StoppingCriteria(EOS, [10] * len(ids))

@@ -11,7 +11,6 @@ import torch
 from jumok.decoding import (
     DecodingConfig,
     GenerationRequest,
-    StopStrings,
     TextStreamer,
     generate_lm,
     generate_seq2seq,
@@ -23,6 +22,7 @@ from jumok.decoding.processors import ForcedToken
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, LanguageModel, TransformerConfig
 from jumok.text import SentencePieceTokenizer, VocabularyConfig
+from tests.combinations import pairwise
 from tests.errors import raises
 
 TEXTS = ["가 나 다", "나라 다리 가나", "다 가 나라", "가 가 다리다", "라다 나가 다가나"]
@@ -149,17 +149,6 @@ def test_forced_prefixes(
         assert text.startswith("나라 다")
 
 
-@pytest.mark.parametrize("beam", [1, 3])
-def test_a_prefix_does_not_depend_on_the_prompt(
-    model: LanguageModel, vocabulary: SentencePieceTokenizer, beam: int
-) -> None:
-    """A prefix may repeat itself, and complete a word that the prompt starts."""
-    config = DecodingConfig(beam=beam, max_length=24, prefix="나라 나라 나라", no_repeat_ngram=2)
-    assert texts_of(model, vocabulary, config)[0].startswith("나라 나라 나라")
-    config = DecodingConfig(beam=beam, max_length=24, prefix="나라", forbidden=("가나라",))
-    assert texts_of(model, vocabulary, config)[0].startswith("나라")
-
-
 def test_an_output_without_a_prompt_starts_a_text(
     model: LanguageModel, vocabulary: SentencePieceTokenizer
 ) -> None:
@@ -234,18 +223,20 @@ def test_a_short_source_leaves_enough_tokens_for_the_constraint(
     assert len(found[1][0].ids) <= len(vocabulary.encode("나라 다 나라 다"))
 
 
-@pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("search", ["greedy", "beam", "sample"])
 @pytest.mark.parametrize(
-    "overrides",
-    [
-        {"prefix": "나라"},
-        {"forbidden": ("다", "나라")},
-        {"allowed": ("나라", "다")},
-        {"stop": ("다", "리")},
-        {"choices": ("나라", "다리 다", "가")},
-        {"prefix": "나", "pattern": "나라( 다)*"},
-    ],
+    ("overrides", "search", "side"),
+    pairwise(
+        [
+            {"prefix": "나라"},
+            {"forbidden": ("다", "나라")},
+            {"allowed": ("나라", "다")},
+            {"stop": ("다", "리")},
+            {"choices": ("나라", "다리 다", "가")},
+            {"prefix": "나", "pattern": "나라( 다)*"},
+        ],
+        ["greedy", "beam", "sample"],
+        ["left", "right"],
+    ),
 )
 def test_a_single_prompt_equals_batched(
     model: LanguageModel,
@@ -340,17 +331,6 @@ def test_streamed_is_whole(
     assert any(len(pieces) > 3 for pieces in given.values())
 
 
-def test_a_stop_string_across_tokens(vocabulary: SentencePieceTokenizer) -> None:
-    """Also across the three bytes of a syllable that no piece spells."""
-    ids = vocabulary.encode("가 뷁")
-    assert len(ids) >= 4
-    stops = StopStrings(vocabulary, ("뷁",))
-    assert [stops(ids[: n + 1]) for n in range(len(ids))] == [False] * (len(ids) - 1) + [True]
-    long = vocabulary.encode("나 가 다 " * 30)  # only the tail is decoded
-    assert not stops(long)
-    assert stops([*long, *ids])
-
-
 def test_a_possible_stop_string_is_held_back(vocabulary: SentencePieceTokenizer) -> None:
     given: list[str] = []
     streams = TextStreamer(vocabulary, lambda row, piece: given.append(piece), ["나라"])
@@ -364,11 +344,6 @@ def test_a_possible_stop_string_is_held_back(vocabulary: SentencePieceTokenizer)
         streams.push(0, token)
     streams.finish()
     assert "".join(given) == "다 "
-
-
-def test_an_empty_stop_text(vocabulary: SentencePieceTokenizer) -> None:
-    with raises(InputError, "decoding.empty_stop"):
-        StopStrings(vocabulary, ("가", ""))
 
 
 def test_every_spelling_of_a_word(vocabulary: SentencePieceTokenizer) -> None:

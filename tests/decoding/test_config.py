@@ -13,6 +13,10 @@ from tests.errors import raises
 
 def test_one_line() -> None:
     assert str(DecodingConfig()) == "max_length=256"
+    unused = "max_length=256 (not used without sample=true: seed=3, temperature=0.5)"
+    assert str(DecodingConfig(temperature=0.5, seed=3)) == unused
+    assert "temperature=0.5 max_length" in str(DecodingConfig(temperature=0.5, beam=2))
+    assert str(DecodingConfig(sample=True, seed=3)) == "sample=True seed=3 max_length=256"
     sampled = DecodingConfig(sample=True, top_p=0.9, stop=("\n",), max_length=20)
     assert str(sampled) == "sample=True seed=0 top_p=0.9 max_length=20 stop=('\\n',)"
 

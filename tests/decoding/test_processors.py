@@ -60,15 +60,6 @@ def banned(processor: Processor, given: ProcessorContext) -> list[set[int]]:
     return [set(row.nonzero()[:, 0].tolist()) for row in never]
 
 
-@given(rows_of_tokens, st.integers(1, 4))
-def test_no_ngram_comes_twice(rows: list[list[int]], n: int) -> None:
-    for row, found in zip(rows, banned(NoRepeatNgram(n), context(rows)), strict=True):
-        seen = {tuple(row[i : i + n]) for i in range(len(row) - n + 1)}
-        last = row[len(row) - n + 1 :] if len(row) >= n - 1 else None
-        expected = {token for token in range(V) if last is not None and (*last, token) in seen}
-        assert found == expected
-
-
 @given(rows_of_tokens, some_words)
 def test_forbidden_words_are_never_completed(
     rows: list[list[int]], overrides: list[list[int]]
@@ -93,16 +84,6 @@ def test_one_prefix_for_all_or_one_for_each() -> None:
     assert banned(ForcedPrefix([[1]]), start_decoder) == [set(), set()]
     beams = ProcessorContext(start_decoder.tokens, 1, torch.tensor([1, 1]))
     assert banned(ForcedPrefix([[1, 5], [4, 2]]), beams) == [everyone - {2}] * 2
-
-
-@given(rows_of_tokens, st.sampled_from([0.5, 1.3]))
-def test_repetition_penalty(rows: list[list[int]], penalty: float) -> None:
-    scores = noise(len(rows), V).log_softmax(-1)
-    found = apply_processors(scores, context(rows), [RepetitionPenalty(penalty)])
-    for row, before, after in zip(rows, scores, found, strict=True):
-        for token in range(V):
-            factor = penalty if token in row else 1.0
-            assert after[token] == before[token] * factor
 
 
 @given(rows_of_tokens, st.sampled_from([0.5, 1.3]))
@@ -159,13 +140,6 @@ def test_tokenizations_of_a_text(seed: int, p: float) -> None:
 def banned_of(processor: Processor, scores: Tensor, given: ProcessorContext) -> list[set[int]]:
     never = apply_processors(scores, given, [processor]) == NEG_INF
     return [set(row.nonzero()[:, 0].tolist()) for row in never]
-
-
-@given(seeds, st.integers(1, V + 2))
-def test_top_k(seed: int, k: int) -> None:
-    scores = noise(2, V, seed=seed)
-    for row, found in zip(scores, banned_of(TopK(k), scores, context([[0]] * 2)), strict=True):
-        assert found == set((-row).argsort()[k:].tolist())
 
 
 def test_truncations_in_sequence() -> None:

@@ -11,14 +11,8 @@ from torch import Tensor
 from jumok.decoding import DecodingConfig
 from jumok.decoding.build import build_processors
 from jumok.decoding.generate import generate
-from jumok.decoding.sampling import (
-    CategoricalSampler,
-    draw_uniform,
-    greedy,
-    philox_stream,
-    sample_inverse_cdf,
-    text_key,
-)
+from jumok.decoding.random_numbers import draw_uniform, philox_stream, text_key
+from jumok.decoding.sampling import CategoricalSampler, greedy, sample_inverse_cdf
 from tests.decoding.tiny_models import (
     BOS,
     EOS,
@@ -107,28 +101,6 @@ def cut(p: dict[int, float], name: str, value: float) -> list[int]:
     return kept
 
 
-def test_two_samples_are_independent() -> None:
-    """Every pair of tokens is as frequent as the product of its probabilities."""
-    table = noise(6, 6, seed=5)
-    config = DecodingConfig(sample=True, n_best=N, max_length=2, seed=2)
-    [found] = generate(MarkovDecoder(table), bos_inputs(limit=2, end_id=-1), config)
-    counts = Counter(tuple(one.ids) for one in found)
-    p = table.double().softmax(-1)
-    pairs = [(a, b) for a in range(6) for b in range(6)]
-    expected = torch.stack([p[BOS, a] * p[a, b] for a, b in pairs]) * N
-    seen = torch.tensor([counts[pair] for pair in pairs]).double()
-    assert p_value(seen, expected) > 1e-6
-
-
-def test_the_distribution_test_detects_a_wrong_distribution() -> None:
-    p = torch.tensor([0.3, 0.3, 0.4]).double()
-    draw = CategoricalSampler([7], seed=0, copies=N, steps=1)
-    tokens = draw(p.log().expand(N, 3), torch.arange(N), 0)
-    counts = torch.bincount(tokens, minlength=3).double()
-    assert p_value(counts, p * N) > 1e-6
-    assert p_value(counts, torch.tensor([0.35, 0.3, 0.35]).double() * N) < 1e-6
-
-
 def test_texts_have_independent_samples() -> None:
     """Adjacent texts with different keys have independent samples."""
     draw = CategoricalSampler(range(N), seed=0, copies=1, steps=2)
@@ -195,3 +167,16 @@ def test_greedy_is_the_argmax() -> None:
 def test_keys() -> None:
     assert text_key([]) != text_key([0]) != text_key([0, 0])
     assert 0 <= text_key([1, 2, 3]) < 2**64
+
+
+def test_two_samples_are_independent() -> None:
+    """Every pair of tokens is as frequent as the product of its probabilities."""
+    table = noise(6, 6, seed=5)
+    config = DecodingConfig(sample=True, n_best=N, max_length=2, seed=2)
+    [found] = generate(MarkovDecoder(table), bos_inputs(limit=2, end_id=-1), config)
+    counts = Counter(tuple(one.ids) for one in found)
+    p = table.double().softmax(-1)
+    pairs = [(a, b) for a in range(6) for b in range(6)]
+    expected = torch.stack([p[BOS, a] * p[a, b] for a, b in pairs]) * N
+    seen = torch.tensor([counts[pair] for pair in pairs]).double()
+    assert p_value(seen, expected) > 1e-6

@@ -12,7 +12,6 @@ from torch import Tensor
 from jumok.decoding import (
     CausalLMDecoder,
     DecodingConfig,
-    EnsembleDecoder,
     GenerationInputs,
     IncrementalDecoder,
     Seq2SeqDecoder,
@@ -163,23 +162,6 @@ def test_a_padded_source_and_every_kind_of_positions(positions: str, side: str) 
         assert found.hypothesis.score == pytest.approx(plain.score, abs=1e-4)  # float32 sums
 
 
-@pytest.mark.parametrize("positions", ["learned", "sinusoidal_halves", "none"])
-def test_several_models_and_a_draft(positions: str) -> None:
-    """An ensemble can be the target."""
-    models = [language_model(seed, positions) for seed in (0, 1)]
-    config = DecodingConfig(max_length=16)
-
-    def together() -> IncrementalDecoder:
-        return EnsembleDecoder([CausalLMDecoder(model, capacity=ROOM + 8) for model in models])
-
-    for prompt in PROMPTS:
-        [[plain]] = generate(together(), prompt_inputs(prompt, 16), config)
-        draft = CausalLMDecoder(near(models[0], 0.05), capacity=ROOM + 8)
-        found = speculative(together(), draft, prompt_inputs(prompt, 16), config)
-        assert found.hypothesis.ids == plain.ids
-        assert found.hypothesis.score == pytest.approx(plain.score, abs=1e-4)  # float32 sums
-
-
 def test_a_stop_string_within_draft_tokens() -> None:
     """No token follows it, even if further draft tokens would be accepted."""
     vocabulary = SentencePieceTokenizer.train(
@@ -204,17 +186,6 @@ def test_a_stop_string_within_draft_tokens() -> None:
         found = both(target, draft, start, config, ahead=8)
         assert found.hypothesis.ids == plain.ids
         assert found.hypothesis.finished
-
-
-def test_a_padded_prompt() -> None:
-    target, draft = language_model(0), language_model(1)
-    config = DecodingConfig(max_length=9, repetition_penalty=1.5)
-    processors = build_processors(config, END)
-    plain = both(target, draft, prompt_inputs([2, 5], 9), config, processors)
-    padded = GenerationInputs(
-        torch.tensor([[PAD, PAD, 2, 5]]), StoppingCriteria(END, [9]), padding=torch.tensor([2])
-    )
-    assert both(target, draft, padded, config, processors).hypothesis.ids == plain.hypothesis.ids
 
 
 class Bigrams:

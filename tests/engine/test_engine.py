@@ -284,6 +284,17 @@ def test_a_text_an_iterator_and_pairs() -> None:
     vector = engine.encode("비", normalize=None)
     np.testing.assert_array_equal(vector, engine.encode(iter(["비"]))[0])
     np.testing.assert_allclose(vector, reference.encode("비"), atol=1e-5)
+    assert vector.shape == (256,)
+    for model in (engine, reference):  # the arguments of sentence-transformers
+        raw = model.encode("비", prompt_name=None, normalize_embeddings=False)
+        np.testing.assert_array_equal(raw, model.encode("비", normalize=False))
+        unit = model.encode("비", normalize_embeddings=True)
+        np.testing.assert_allclose(unit, vector, atol=1e-5)
+        assert abs(float(np.linalg.norm(raw)) - 1) > 1e-3
+    _same_error(
+        lambda: engine.encode("비", normalize=True, normalize_embeddings=True),
+        lambda: reference.encode("비", normalize=True, normalize_embeddings=True),
+    )
     code = _same_error(
         lambda: engine.encode(["비"], pooling="foo"),
         lambda: reference.encode(["비"], pooling="foo"),

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +21,12 @@ from jumok.native.measured import is_compiled
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
 from jumok.tasks.pipeline.generation_pipeline import as_generation
 from jumok.tasks.pipeline.outputs import GeneratedText, Output, to_json
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.tables import VocabularyRecipe
 from jumok.tasks.registry import get_task
 from jumok.tasks.runs.run import Run
 from tests.cli.commands import environment
+from tests.combinations import singly, slow
 from tests.engine.test_engine import DAMAGE, ODD, _same_error
 from tests.errors import raises
 from tests.native.conftest import randomize_vectors
@@ -31,7 +34,13 @@ from tests.tasks.tiny_jobs import reading_vocabulary, recipe, review_vocabulary
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
+CHANGES = [  # of all scores
+    ["sample=true", "seed=4", "temperature=1.3", "n_best=2"],
+    ["sample=true", "seed=5", "top_k=12", "top_p=0.9", "repetition_penalty=1.2"],
+    ["beam=3", "no_repeat_ngram=2", "repetition_penalty=1.1", "stop=['e']"],
+]
 SEARCHES = [
+    *CHANGES,
     [],
     ["beam=2", "length_penalty=0"],
     ["beam=4", "n_best=3", "length_penalty=0.6"],
@@ -39,6 +48,7 @@ SEARCHES = [
     ["beam=4", "early_stopping=true", "min_length=5", "n_best=4"],
     ["max_length=7", "max_ratio=0.5", "max_extra=1"],
 ]
+MODELS = ["note", "reading_run", "language_run"]
 TIE = 1e-4  # between the scores of two texts
 WORDS = (
     *("겨울은", "추워요.", "감기", "조심하세요.", "이", "영화", "정말", "재미있어요", "Winter"),
@@ -71,38 +81,45 @@ def check_same(found: list[Output], expected: list[Output]) -> None:
             assert one.rank == pytest.approx(candidate.rank, abs=1e-4)
 
 
+@cache
 def opened(folder: str | Path) -> GenerationModel:
     model = load(folder)
     assert isinstance(model, GenerationModel)
     return model
 
 
-@pytest.mark.parametrize("search", SEARCHES, ids=str)
-@pytest.mark.parametrize("name", ["note", "reading_run", "language_run"])
+@cache
+def loaded(folder: str | Path) -> Pipeline:
+    return jumok.load(folder, device="cpu")
+
+
+@pytest.mark.parametrize(("name", "search"), singly(MODELS, SEARCHES))
 def test_texts_are_those_of_pytorch(
     name: str, search: list[str], request: pytest.FixtureRequest
 ) -> None:
     folder = name if name == "note" else request.getfixturevalue(name)
-    texts = texts_of(40)
+    texts = texts_of(12)
     engine = opened(folder).with_decoding(search)
-    reference = jumok.load(folder, device="cpu").with_decoding([*search, "kernel=torch"])
+    reference = loaded(folder).with_decoding([*search, "kernel=torch"])
     found = engine.predict(texts)
     check_same(found, reference.predict(texts))
     summary = as_generation(reference).decoding_summary
     assert f"{engine.decoding_summary} kernel='torch'" == summary
-    assert [to_json(engine(text)) for text in texts[:9]] == [to_json(each) for each in found[:9]]
+    assert [to_json(engine(text)) for text in texts[:3]] == [to_json(each) for each in found[:3]]
 
 
-@pytest.mark.parametrize("search", [*SEARCHES, ["precision=int8"]], ids=str)
-@pytest.mark.parametrize("name", ["note", "reading_run", "language_run"])
+@pytest.mark.parametrize(("name", "search"), singly(MODELS, [*SEARCHES, ["precision=int8"]]))
 def test_bytes_are_those_of_the_kernel_with_torch(
     name: str, search: list[str], request: pytest.FixtureRequest
 ) -> None:
     folder = name if name == "note" else request.getfixturevalue(name)
     engine = opened(folder).with_decoding(search)
-    reference = jumok.load(folder, device="cpu").with_decoding([*search, "kernel=native"])
-    pairs = zip(engine.predict(texts_of(20)), reference.predict(texts_of(20)), strict=True)
-    for mine, other in pairs:
+    reference = loaded(folder).with_decoding([*search, "kernel=native"])
+    found, expected = engine.predict(texts_of(12)), reference.predict(texts_of(12))
+    if name == "language_run" and search in CHANGES:  # its window slides in PyTorch, step by step
+        check_same(found, expected)
+        return
+    for mine, other in zip(found, expected, strict=True):
         assert to_json(mine, tokens=True) == to_json(other, tokens=True)
 
 
@@ -110,7 +127,7 @@ def test_bytes_are_those_of_the_kernel_with_torch(
 def test_a_stream_is_the_text(name: str, request: pytest.FixtureRequest) -> None:
     folder = name if name == "note" else request.getfixturevalue(name)
     engine = opened(folder)
-    reference = as_generation(jumok.load(folder, device="cpu"))
+    reference = as_generation(loaded(folder))
     for text in texts_of(3):
         parts: list[str] = []
         others: list[str] = []
@@ -149,7 +166,7 @@ def test_a_damaged_run_has_the_error_of_jumok_load(
 
 @pytest.mark.parametrize(
     "setting",
-    ["sample=true", "kernel=torch", "prefix=A", "stop=['.']", "no_repeat_ngram=2", "top_p=0.9"],
+    ["kernel=torch", "prefix=A", "pattern=a+", "choices=['a']", "forbidden=['a']"],
 )
 def test_other_settings_are_left_to_pytorch(setting: str) -> None:
     model = opened("note")
@@ -167,9 +184,9 @@ def test_other_settings_are_left_to_pytorch(setting: str) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        ["--timing"],
+        slow(["--timing"]),
         ["--json", "--tokens", "--n-best", "3"],
-        ["--stream"],
+        slow(["--stream"]),
         ["--decoding", "beam=4", "--decoding", "precision=int8"],
     ],
     ids=str,

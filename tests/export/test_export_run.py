@@ -193,7 +193,7 @@ def test_unsupported_exports(reading_run: Path, review_run: Path, tmp_path: Path
         export(review_run, "ctranslate2", out)
     with pytest.raises(
         InputError,
-        match="--to must be a known name, got 'tflite'; known: ctranslate2, gguf, hf, onnx",
+        match="--to must be a known name, got 'tflite'; known: cross-encoder, ctranslate2, gguf",
     ):
         export(review_run, "tflite", out)
     with raises(InputError, "storage.not_empty"):

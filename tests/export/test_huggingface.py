@@ -21,6 +21,7 @@ from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.import_checkpoint import import_checkpoint
 from jumok.tasks.runs.train import train
 from tests import hf_folders
+from tests.combinations import slow
 from tests.errors import raises
 from tests.export.small_models import names_in
 from tests.pretrained.hf_variants import VARIANTS
@@ -216,9 +217,9 @@ ROTARY = ["positions=rotary", "norm=rms", "gated=true", "bias=false", "activatio
     ("architecture", "words"),
     [
         ("GPT2LMHeadModel", []),
-        ("LlamaForCausalLM", ROTARY),
-        ("MistralForCausalLM", [*ROTARY, "layer_pattern=L", "sliding_window=3"]),
-        ("Qwen3ForCausalLM", [*ROTARY, "qk_norm=true", "layer_pattern=GL", "sliding_window=2"]),
+        slow("LlamaForCausalLM", ROTARY),
+        slow("MistralForCausalLM", [*ROTARY, "layer_pattern=L", "sliding_window=3"]),
+        slow("Qwen3ForCausalLM", [*ROTARY, "qk_norm=true", "layer_pattern=GL", "sliding_window=2"]),
         (
             "Exaone4ForCausalLM",
             [*ROTARY, "qk_norm=true", "sublayer_norm=true", "norm_first=false"],
@@ -348,11 +349,11 @@ def test_a_finetuned_checkpoint_keeps_its_tokenizer(
 
 # Imported checkpoints
 
-MADE = ["bert-all-stored", "bert-unsaid", "roberta-tokens", "electra-discriminator", "gpt2-bare",
-        "t5-own-head", "marian-all-stored", "bart-bare"]  # fmt: skip
+MADE = ["bert-all-stored", "gpt2-bare", "t5-own-head", "bert-unsaid", "roberta-tokens",
+        "electra-discriminator", "marian-all-stored", "bart-bare"]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [each.name for each in VARIANTS if each.name in MADE])
+@pytest.mark.parametrize("name", [*MADE[:3], *map(slow, MADE[3:])])
 def test_an_imported_checkpoint_is_exported_unchanged(tmp_path: Path, name: str) -> None:
     """Byte by byte, with no tokeniser."""
     [variant] = [each for each in VARIANTS if each.name == name]
@@ -366,8 +367,8 @@ def test_an_imported_checkpoint_is_exported_unchanged(tmp_path: Path, name: str)
         lambda folder: hf_folders.bert(folder, dtype=torch.bfloat16),
         lambda folder: hf_folders.bert(folder, "ForTokenClassification", TAGS),
         hf_folders.roberta,
-        hf_folders.gpt2,
-        hf_folders.t5,
+        slow(hf_folders.gpt2),
+        slow(hf_folders.t5),
         lambda folder: hf_folders.marian(folder, separate=True),
     ],
     ids=["bfloat16", "bert", "roberta", "gpt2", "t5", "marian"],

@@ -1,6 +1,6 @@
 // Runs jumok.js (copied to the file MODULE) in Node: JSON on stdin, JSON on stdout.
 //
-//     node run_web.mjs MODULE < {"tokenizers": [{config, scores, types, texts, rows}], "models": [{file, kernel, texts, decoding}]}
+//     node run_web.mjs MODULE < {"tokenizers": [{config, scores, types, texts, rows, pairs, spans}], "models": [{file, kernel, texts, decoding}]}
 
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
@@ -10,6 +10,8 @@ const { tokenizers = [], models = [] } = JSON.parse(readFileSync(0, "utf8"));
 
 const opened = tokenizers.map(({ config, scores, types }) => new Tokenizer(config, Float32Array.from(scores), Uint8Array.from(types)));
 const ids = tokenizers.map(({ texts }, i) => texts.map((text) => opened[i].inputs(text)));
+const pairs = tokenizers.map(({ pairs = [] }, i) => pairs.map(([text, pair]) => opened[i].inputs(text, pair)));
+const spans = tokenizers.map(({ spans = [] }, i) => spans.map((text) => opened[i].encodeWithPieces(text).map(({ span }) => span)));
 const texts = tokenizers.map(({ rows = [] }, i) => rows.map((row) => opened[i].decode(row)));
 
 const bytes = (path) => Uint8Array.from(readFileSync(path)).buffer;
@@ -24,4 +26,4 @@ for (const { file, kernel, texts, decoding = {} } of models) {
   });
   model.free();
 }
-console.log(JSON.stringify({ ids, texts, answers }));
+console.log(JSON.stringify({ ids, pairs, spans, texts, answers }));

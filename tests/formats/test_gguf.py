@@ -9,12 +9,12 @@ import torch
 import jumok
 from jumok.errors import InputError
 from jumok.export import export
-from jumok.export.report import NotMeasured, QuantizationCost
+from jumok.export.report import QuantizationCost
 from jumok.formats.gguf_reader import read_gguf
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.import_checkpoint import import_checkpoint
 from jumok.tasks.runs.train import train
-from tests import hf_folders
+from tests.combinations import slow
 from tests.errors import raises
 from tests.export.small_models import names_in
 
@@ -61,7 +61,8 @@ def trained(folder: Path, settings: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("settings", "arch"), [(GPT2, "gpt2"), (LLAMA, "llama"), (LLAMA + "qk_norm = true", "qwen3")]
+    ("settings", "arch"),
+    [(GPT2, "gpt2"), slow(LLAMA, "llama"), (LLAMA + "qk_norm = true", "qwen3")],
 )
 def test_a_trained_model(settings: str, arch: str, tmp_path: Path) -> None:
     run = trained(tmp_path, settings)
@@ -84,20 +85,6 @@ def test_a_trained_model(settings: str, arch: str, tmp_path: Path) -> None:
     ids = torch.tensor([[5, 6, 7]])
     difference = (ours.model(ids) - found.model(ids)).abs().max()
     assert 0 < difference < 0.02 * ours.model(ids).abs().max()
-
-
-def test_an_imported_model_in_float32(tmp_path: Path) -> None:
-    hf_folders.llama(tmp_path / "hf", "qwen3", use_sliding_window=False)
-    import_checkpoint(tmp_path / "hf", tmp_path / "run")
-    done = export(tmp_path / "run", "gguf", tmp_path / "out")
-    assert done.report.compared.difference == 0
-    import_checkpoint(tmp_path / "out" / "model.gguf", tmp_path / "again")
-    ids = torch.tensor([[3, 9, 27, 11]])
-    logits = [jumok.load(tmp_path / name).model(ids) for name in ("run", "again")]
-    assert torch.equal(*logits)
-    done = export(tmp_path / "run", "gguf", tmp_path / "small", "q4_0")
-    assert isinstance(done.report.int8, NotMeasured)  # an import has no dev rows
-    assert next(done.report.int8.lines()).startswith("q4_0 ")
 
 
 def test_refusals(tmp_path: Path, review_run: Path) -> None:

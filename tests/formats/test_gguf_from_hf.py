@@ -28,6 +28,7 @@ from jumok.nn.rope import RopeConfig
 from jumok.tasks.runs.import_checkpoint import import_checkpoint
 from jumok.text.pretrained import PretrainedTokenizer, load_tokenizer
 from tests import hf_folders
+from tests.combinations import singly, slow
 from tests.errors import raises
 from tests.text.test_chat import CHATML
 
@@ -70,8 +71,7 @@ def logits(model: Any) -> torch.Tensor:
     return found
 
 
-@pytest.mark.parametrize("tied", [True, False])
-@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize(("arch", "tied"), singly(ARCHES, [True, False]))
 def test_an_imported_file_is_the_same_model(arch: str, tied: bool, tmp_path: Path) -> None:
     make(tmp_path / "hf", arch, tie_word_embeddings=tied)
     write_gguf_file(tmp_path / "hf", tmp_path / "a.gguf", "f32", "이름")
@@ -115,7 +115,7 @@ WINDOWED = {"num_hidden_layers": 64, "sliding_window": 4, "sliding_window_patter
         ("gemma3_text", {"final_logit_softcapping": 3.0}, ("LLGLL", 4)),
         ("gemma3_text", SCALED, ("LLGLL", 4)),
         ("exaone4", {}, ("G", None)),
-        ("exaone4", WINDOWED, ("LLLN" * 16, 4)),
+        slow("exaone4", WINDOWED, ("LLLN" * 16, 4)),
         ("exaone4", WINDOWED | {"rope_parameters": LLAMA3}, ("LLLN" * 16, 4)),
     ],
 )  # fmt: skip

@@ -13,6 +13,7 @@ from jumok.formats.peft_adapter import ADAPTER_CONFIG, ADAPTER_WEIGHTS, KEYS, OL
 from jumok.safetensors_io import read_tensors
 from jumok.tasks.runs.import_checkpoint import import_checkpoint
 from tests import hf_folders
+from tests.combinations import singly
 from tests.errors import raises
 
 pytestmark = [  # of transformers and PEFT
@@ -93,8 +94,7 @@ def test_a_folder_that_an_adapter_names_is_not_opened(
     import_checkpoint(folder, tmp_path / "inner")
 
 
-@pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])
-@pytest.mark.parametrize("name", MERGED)
+@pytest.mark.parametrize(("name", "tied"), singly(MERGED, [False, True]))
 def test_merged_as_peft_computes_it(
     name: str, tied: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,20 +1,26 @@
-"""Folders for sentence-transformers: the vectors of `Pipeline.encode`, also after an import."""
+"""Folders for sentence-transformers: the same vectors, and scores of pairs, after an import too."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import jumok
 from jumok.errors import InputError
 from jumok.export import export
+from jumok.pretrained.sentence_encoding import write_cross_encoder
 from jumok.tasks.recipe.recipe import load_recipe
+from jumok.tasks.runs.import_checkpoint import import_checkpoint
 from jumok.tasks.runs.train import train
 from tests import hf_folders
+from tests.combinations import slow
+from tests.errors import raises
 from tests.pretrained.test_sentence_encoding import TEXTS, write_modules
-from tests.tiny_runs import reviews
+from tests.tiny_runs import reviews, write_tsv
 
 FEW = ["training.steps=8", "training.evaluate_every=8"]
 BERT = ["model.embedding_norm=true", "model.activation=gelu"]
@@ -39,7 +45,7 @@ def vectors(folder: Path, texts: list[str], **options: Any) -> Any:
 
 @pytest.mark.parametrize(
     "model",
-    [BERT, MEGATRON, MODERN, DEBERTA],
+    [BERT, slow(MEGATRON), MODERN, slow(DEBERTA)],
     ids=["post-norm", "pre-norm", "windows", "disentangled"],
 )
 def test_a_classifier_that_averages_is_exported_without_its_head(
@@ -89,3 +95,113 @@ def test_a_model_without_an_encoder_is_refused(reading_recipe: Path, tmp_path: P
     ):
         export(tmp_path / "run", "sentence-transformers", tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+PAIRS = [("이 영화 정말 재미있어요", text) for text in (*TEXTS[:3], "감동이에요 " * 3)]
+
+
+def their_scores(folder: Path, **options: Any) -> Any:
+    model = package().CrossEncoder(str(folder), device="cpu", local_files_only=True)
+    return model.predict(PAIRS, **options)
+
+
+def our_scores(folder: Path) -> list[float]:
+    return [output.score for output in jumok.load(folder, device="cpu")(PAIRS)]  # type: ignore[union-attr]
+
+
+@pytest.fixture
+def scored_pairs(tmp_path: Path) -> Path:
+    """A recipe of pairs with scores from 0 to 5, whose model is BERT with a pooler."""
+    rows = [
+        (text, other, str(5.0 * (text < other))) for text, _ in reviews(20, 0) for other in TEXTS
+    ]
+    write_tsv(tmp_path / "pairs.tsv", ("text", "pair", "score"), rows)
+    path = tmp_path / "pairs.toml"
+    path.write_text(
+        f"""task = "regression"
+[data]
+train = "{tmp_path}/pairs.tsv"
+pair = "pair"
+[regression]
+highest = 5
+[vocabulary]
+size = 66
+[model]
+d_model = 16
+n_heads = 2
+d_ff = 32
+n_layers = 1
+n_segments = 2
+positions = "learned"
+pooling = "first"
+pooler = "tanh"
+activation = "gelu"
+embedding_norm = true
+max_length = 64
+[training]
+steps = 8
+""",
+        encoding="utf-8",
+    )
+    return path
+
+
+def test_a_run_of_pairs_becomes_a_cross_encoder_and_back(
+    scored_pairs: Path, tmp_path: Path
+) -> None:
+    """Its scores, on the scale of its data, from texts: the same tokens and token types."""
+    package()
+    train(load_recipe(str(scored_pairs)), tmp_path / "run")
+    done = export(tmp_path / "run", "cross-encoder", tmp_path / "out")
+    assert done.report.compared.difference <= 1e-5
+    expected = our_scores(tmp_path / "run")
+    assert len({round(score, 6) for score in expected}) > 1
+    np.testing.assert_allclose(their_scores(tmp_path / "out"), expected, atol=1e-5)
+    np.testing.assert_allclose(our_scores(tmp_path / "out"), expected, atol=1e-5)
+    assert "CrossEncoder" in (tmp_path / "out/README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("activation", ["Sigmoid", slow("Identity")])
+def test_a_cross_encoder_is_opened_imported_and_written_back(
+    tmp_path: Path, activation: str
+) -> None:
+    """The folder that sentence-transformers 6 saves; scores are those before its activation."""
+    hf_folders.bert(tmp_path / "hf", "ForSequenceClassification", ["score"])
+    function = getattr(torch.nn, activation)()
+    model = package().CrossEncoder(
+        str(tmp_path / "hf"), device="cpu", local_files_only=True, activation_fn=function
+    )
+    model.save_pretrained(str(tmp_path / "folder"))
+    expected = model.predict(PAIRS, activation_fn=torch.nn.Identity())
+    import_checkpoint(tmp_path / "folder", tmp_path / "run")
+    for folder in (tmp_path / "folder", tmp_path / "run"):
+        np.testing.assert_allclose(our_scores(folder), expected, atol=1e-5)
+        out = tmp_path / f"out-{folder.name}"
+        export(folder, "cross-encoder", out)
+        np.testing.assert_allclose(their_scores(out), model.predict(PAIRS), atol=1e-5)
+        np.testing.assert_allclose(our_scores(out), expected, atol=1e-5)
+
+
+def test_cross_encoders_that_are_not_read_are_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    hf_folders.klue_roberta(folder, "ForSequenceClassification", ["score"])
+    write_cross_encoder(folder, "torch.nn.modules.activation.Sigmoid")
+    assert len(our_scores(folder)) == len(PAIRS)
+    for name, key, value in (
+        ("sentence_bert_config.json", "transformer_task", "text-generation"),
+        ("config_sentence_transformers.json", "default_prompt_name", "query"),
+    ):
+        path = folder / name
+        before = path.read_text(encoding="utf-8")
+        path.write_text(json.dumps(json.loads(before) | {key: value}), encoding="utf-8")
+        with raises(InputError, "pretrained.key_not_supported"):
+            jumok.load(folder, device="cpu")
+        path.write_text(before, encoding="utf-8")
+    (folder / "config_sentence_transformers.json").unlink()
+    with raises(InputError, "pretrained.unsupported_modules"):
+        jumok.load(folder, device="cpu")
+
+
+def test_a_model_of_single_texts_is_no_cross_encoder(review_run: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="a cross-encoder needs a model of pairs of texts, got"):
+        export(review_run, "cross-encoder", tmp_path / "out")

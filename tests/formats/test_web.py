@@ -17,7 +17,7 @@ from jumok.export.export_run import check_exportable
 from jumok.export.samples import random_samples
 from jumok.formats import web
 from jumok.formats.web import KERNEL, MODEL, PAGE, Web
-from jumok.models import MaskedLanguageModel
+from jumok.models import ReplacedTokenDetector
 from jumok.safetensors_io import read_metadata
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.registry import get_task
@@ -147,20 +147,10 @@ def test_a_model_that_does_not_fit_into_a_page_is_refused(
 
 def test_models_that_the_page_cannot_run_are_refused() -> None:
     model = pipeline("sinusoidal, post-norm")
-    model.model = MaskedLanguageModel(config())
-    assert "MaskedLanguageModel" in str(get_target("web").unsupported_reason(model))
+    model.model = ReplacedTokenDetector(config())
+    assert "ReplacedTokenDetector" in str(get_target("web").unsupported_reason(model))
     with raises(ExportError, "export.unsupported"):
         check_exportable(get_target("web"), model)
-    pairs = recipe("classification", {"n_segments": 2}).with_vocabulary(66)
-    paired = Pipeline(
-        get_task("classification"),
-        get_task("classification").build_model(pairs.model, LABELS),
-        review_vocabulary(),
-        pairs,
-        LABELS,
-        CPU,
-    )
-    assert "pairs" in str(get_target("web").unsupported_reason(paired))
 
 
 def test_the_kernel_and_its_script_stay_small() -> None:

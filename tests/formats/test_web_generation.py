@@ -18,6 +18,7 @@ from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.registry import get_task
 from jumok.tasks.runs.evaluate import evaluation_tables
 from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
+from tests.combinations import slow
 from tests.export.small_models import drawn
 from tests.formats.test_web_tokenizer import odd_texts
 from tests.formats.web_module import run_module
@@ -30,6 +31,9 @@ SEARCHES: list[dict[str, Any]] = [
     {"beam": 4, "n_best": 4},
     {"beam": 3, "n_best": 2, "length_penalty": 0.4, "length_norm": "gnmt"},
     {"beam": 2, "early_stopping": "never", "min_length": 6, "max_length": 12},
+    {"beam": 1, "n_best": 3, "sample": True, "seed": 7, "temperature": 1.4, "top_k": 9},
+    {"beam": 1, "sample": True, "seed": -3, "top_p": 0.95, "min_p": 0.01, "stop": ["o", "ㅋ"]},
+    {"beam": 1, "repetition_penalty": 1.3, "no_repeat_ngram": 2, "typical_p": 1.0},
 ]
 LINES = ("", " ", "겨울은\n\n추워요.\r\n봄", "뷁 겨울은", "가" * 90, "ㅋㅋㅋ\u200d👍")
 SCORE = 1e-3  # of sums of up to 60 log-probabilities, in another order of summation
@@ -122,10 +126,15 @@ def generator(name: str) -> Pipeline:
     return task.pipeline(network, tokenizer, plan, (), CPU)
 
 
-def test_random_models_in_both_precisions(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "names",
+    [["a language model with windows and grouped heads"], slow(list(MODELS))],
+    ids=["one", "all"],
+)
+def test_random_models_in_both_precisions(names: list[str], tmp_path: Path) -> None:
     """Byte pieces, windows that slide, repetitions: what a trained model rarely generates."""
     jobs, expected = [], []
-    for name in MODELS:
+    for name in names:
         model = generator(name)
         assert Web().unsupported_reason(model) is None, name
         tokenizer = model.vocabulary
@@ -155,7 +164,8 @@ def test_random_models_in_both_precisions(tmp_path: Path) -> None:
 
 def test_a_numbers_run_fits_into_a_page(tmp_path: Path) -> None:
     """A model of the size of the recipe `numbers`; its weights compress less than trained ones."""
-    size = {"n_layers": 2, "d_model": 96, "n_heads": 4, "d_ff": 256, "max_length": 224}
+    size = {"n_layers": 2, "n_decoder_layers": 1, "max_length": 224}
+    size |= {"d_model": 96, "n_heads": 4, "d_ff": 256}
     lines = [chr(i) for i in range(ord("가"), ord("가") + 1237)]  # pieces of one character
     config = VocabularyConfig(
         size=1500, max_piece_length=1, byte_fallback=True, required_characters=""
@@ -172,5 +182,9 @@ def test_a_numbers_run_fits_into_a_page(tmp_path: Path) -> None:
 
 def test_decoding_settings_that_the_page_lacks_are_refused() -> None:
     model = generator("a language model as GPT-2")
-    model.recipe = replace(model.recipe, decoding=DecodingConfig(no_repeat_ngram=2))
-    assert "no_repeat_ngram" in str(Web().unsupported_reason(model))
+    for decoding, name in (
+        (DecodingConfig(pattern="a+"), "pattern"),
+        (DecodingConfig(stop=("a",), beam=2), "stop"),
+    ):
+        model.recipe = replace(model.recipe, decoding=decoding)
+        assert name in str(Web().unsupported_reason(model))

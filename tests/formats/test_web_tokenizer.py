@@ -15,6 +15,7 @@ from jumok.formats.web_tokenizer import (
 )
 from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
 from jumok.text.sentencepiece_proto import PieceType, add_pieces, bpe_model, set_types
+from jumok.text.tokenizer import Tokenizer, piece_or_empty
 from tests.formats.web_module import run_module
 
 KOREAN = Path(__file__).parents[2] / "README.ko.md"
@@ -52,10 +53,10 @@ _STRINGS = (
 )
 
 
-def odd_texts(tokenizer: SentencePieceTokenizer, n: int) -> list[str]:
+def odd_texts(tokenizer: Tokenizer, n: int) -> list[str]:
     """Random texts of rare characters, decomposed syllables and the vocabulary's own pieces."""
     draw = random.Random(0)
-    pieces = [tokenizer.piece(i).replace("▁", " ") for i in range(len(tokenizer))]
+    pieces = [piece_or_empty(tokenizer, i).replace("▁", " ") for i in range(len(tokenizer))]
     spans, weights = zip(*((r[:2], r[2]) for r in _RANGES.values()), strict=True)
 
     def part() -> str:
@@ -183,6 +184,7 @@ def test_the_ids_are_those_of_sentencepiece(tmp_path: Path) -> None:
         assert not rows, f"{name}: {len(rows)} of {len(texts)} rows of ids, such as {rows[0]}"
 
 
+@pytest.mark.slow
 def test_what_the_page_cannot_read_is_refused() -> None:
     kiwi = pytest.importorskip("kiwipiepy")
     assert kiwi is not None

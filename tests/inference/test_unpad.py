@@ -1,10 +1,10 @@
-"""PaddingLayout and group_by_length: every real token once, and padding undone."""
+"""group_by_length: every real token once."""
 
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jumok.inference.unpad import PaddingLayout, group_by_length
+from jumok.inference.fast_stacks import group_by_length
 
 BATCHES = st.integers(1, 6).flatmap(
     lambda width: st.lists(
@@ -24,18 +24,6 @@ def test_each_real_token_is_in_one_group(rows: list[list[bool]], tokens: int) ->
         assert len(index) == 1 or index.numel() <= tokens
         indices += index[group_mask].tolist()
     assert sorted(indices) == mask.flatten().nonzero().flatten().tolist()
-
-
-@given(BATCHES)
-def test_unpad_inverts_pad(rows: list[list[bool]]) -> None:
-    mask = torch.tensor(rows)
-    layout = PaddingLayout.from_mask(mask)
-    tokens = torch.arange(1, int(mask.sum()) + 1)
-    padded = layout.pad(tokens)
-    assert torch.equal(padded > 0, mask)
-    assert torch.equal(layout.unpad(padded), tokens)
-    assert torch.equal(layout.lengths, mask.sum(1))
-    assert torch.equal(layout.columns, mask.nonzero()[:, 1])
 
 
 def test_long_texts_form_their_own_groups() -> None:

@@ -1,19 +1,18 @@
 """NativeDecoder gives the logits of the PyTorch decoders, step by step, for every config."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-import jumok
 from jumok.decoding.incremental.decoder import CausalLMDecoder, IncrementalDecoder, Seq2SeqDecoder
 from jumok.errors import InputError
 from jumok.models import LanguageModel
 from jumok.native import DecoderPrecision, NativeDecoder, NativeModel, round_to_blocks
 from jumok.native.gguf_quantize import BlockName
+from tests.combinations import pairwise, singly
 from tests.errors import raises
 from tests.native.conftest import (
     KINDS,
@@ -40,6 +39,10 @@ TOLERANCE: dict[DecoderPrecision, float] = {
 SOURCE = torch.arange(3, 24).view(3, 7)
 SOURCE_MASK = torch.tensor([[1] * 7, [1, 1, 1, 1, 0, 0, 0], [0, 0, 1, 1, 1, 1, 1]]).bool()
 PADDING = torch.tensor([0, 3, 1])
+every_model = pytest.mark.parametrize(
+    ("kind", "positions", "precision"),
+    pairwise(KINDS, POSITIONS, ["float32"]) + singly(KINDS, POSITIONS, list(TOLERANCE)[1:]),
+)
 
 
 def difference(actual: Tensor, expected: Tensor) -> float:
@@ -87,9 +90,7 @@ def check_same_steps(
     assert difference(native.step(ids), reference.step(ids)) < tolerance
 
 
-@pytest.mark.parametrize("precision", TOLERANCE)
-@pytest.mark.parametrize("positions", POSITIONS)
-@pytest.mark.parametrize("kind", KINDS)
+@every_model
 def test_encoder_decoder_logits_match(
     kind: str, positions: str, precision: DecoderPrecision
 ) -> None:
@@ -100,9 +101,7 @@ def test_encoder_decoder_logits_match(
     check_same_steps(native, reference, tokens(3, 1), TOLERANCE[precision])
 
 
-@pytest.mark.parametrize("precision", TOLERANCE)
-@pytest.mark.parametrize("positions", POSITIONS)
-@pytest.mark.parametrize("kind", KINDS)
+@every_model
 def test_language_model_logits_match(
     kind: str, positions: str, precision: DecoderPrecision
 ) -> None:
@@ -118,13 +117,6 @@ def test_positions_from_1_convolutions_and_fused_projections(positions: str) -> 
     native = NativeDecoder(NativeModel(model, "float32"), SOURCE, SOURCE_MASK, capacity=12)
     reference = Seq2SeqDecoder(model, SOURCE, SOURCE_MASK, capacity=12)
     check_same_steps(native, reference, tokens(3, 1), TOLERANCE["float32"])
-
-
-def test_without_padding() -> None:
-    model = language_model()
-    prompt = tokens(2, 5)
-    native = NativeDecoder(NativeModel(model, "float32"), capacity=8)
-    assert difference(native.step(prompt), CausalLMDecoder(model, capacity=8).step(prompt)) < 1e-5
 
 
 def test_source_of_padding_only() -> None:
@@ -181,25 +173,6 @@ def test_slots_of_dropped_beams_are_reused() -> None:
         rows = torch.randint(0, 30, (30,))
         native.reorder(rows)
         reference.reorder(rows)
-
-
-@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8", "q8_0"])
-def test_trained_model_generates_the_same_tokens(
-    reading_run: Path, precision: DecoderPrecision
-) -> None:
-    loaded = jumok.load(reading_run)
-    vocabulary = loaded.vocabulary
-    native_model = NativeModel(loaded.model, precision)
-    model = loaded.model
-    for text in ("삼 일 사", "구 영 오 이", "칠"):
-        source = torch.tensor([vocabulary.encode(text)])
-        native = NativeDecoder(native_model, source, capacity=12)
-        reference = Seq2SeqDecoder(model, source, capacity=12)
-        ids = torch.tensor([[vocabulary.bos_id]])
-        for _ in range(10):
-            chosen = reference.step(ids).argmax(-1)
-            assert native.top_k(ids, 1)[1].item() == chosen.item()
-            ids = chosen[:, None]
 
 
 def test_int8_weights_and_blocks_are_smaller() -> None:

@@ -13,6 +13,7 @@ from jumok.native.decoder_session import DecoderSession, DecoderWeights
 from jumok.native.torch_weights import as_array
 from jumok.nn.positions import RelativePositionBias
 from jumok.text.ragged import Ragged
+from tests.combinations import singly
 from tests.errors import raises
 from tests.native.conftest import KINDS, POSITIONS, SIZE, config, randomize_vectors
 
@@ -56,8 +57,7 @@ def check(kind: layout.GeneratorKind, plan: TransformerConfig) -> None:
         np.testing.assert_allclose(found, expected, atol=2e-6)  # of sines, which round otherwise
 
 
-@pytest.mark.parametrize("positions", POSITIONS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "positions"), singly(KINDS, POSITIONS))
 def test_encoder_decoders_from_config_and_arrays(kind: str, positions: str) -> None:
     check("encoder_decoder", config(kind, positions, n_segments=2))
 
@@ -78,8 +78,7 @@ def test_tied_weights(tying: str) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("positions", POSITIONS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "positions"), singly(KINDS, POSITIONS))
 def test_language_models_from_config_and_arrays(kind: str, positions: str) -> None:
     plan = config(kind, positions, position_offset=1 if positions == "learned" else 0)
     check("decoder", plan)

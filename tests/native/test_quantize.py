@@ -9,8 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-import jumok
-from jumok.decoding.incremental.decoder import Seq2SeqDecoder
 from jumok.native import NativeDecoder, NativeModel, quantize_int8, quantize_rows, to_bfloat16
 from jumok.native.quantize import QuantizedLinear
 from tests.native.conftest import KINDS, encoder_decoder, language_model
@@ -68,16 +66,3 @@ def test_copy_approximates_the_logits(kind, convert, tolerance) -> None:
     assert (actual != expected).any()
     for name, weight in model.state_dict().items():
         assert torch.equal(weight, before[name]), name
-
-
-@pytest.mark.parametrize("convert", [quantize_int8, to_bfloat16])
-def test_trained_model_generates_the_same_tokens(reading_run: Path, convert) -> None:
-    loaded = jumok.load(reading_run)
-    source = torch.tensor([loaded.vocabulary.encode("구 영 오 이")])
-    reference = Seq2SeqDecoder(loaded.model, source, capacity=12)
-    changed = Seq2SeqDecoder(convert(loaded.model), source, capacity=12)
-    ids = torch.tensor([[loaded.vocabulary.bos_id]])
-    for _ in range(8):
-        chosen = reference.step(ids).argmax(-1)
-        assert changed.step(ids).argmax(-1).item() == chosen.item()
-        ids = chosen[:, None]

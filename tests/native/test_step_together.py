@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from torch import Tensor
 
 from jumok.errors import InputError
 from jumok.native import NativeDecoder, NativeModel
 from jumok.native.decoder import DecoderStep, step_together
 from jumok.native.packed_weights import PRECISIONS
+from tests.combinations import pairwise
 from tests.errors import raises
 from tests.native.conftest import KINDS, encoder_decoder, language_model
 
@@ -24,13 +24,9 @@ def start(model: NativeModel) -> list[NativeDecoder]:
     return [NativeDecoder(model, source, capacity=30) for source in sources]
 
 
-def alone(step: DecoderStep) -> Tensor | tuple[Tensor, Tensor]:
-    return step.decoder.top_k(step.ids, step.k) if step.k else step.decoder.step(step.ids)
-
-
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("make", [encoder_decoder, language_model])
+@pytest.mark.parametrize(
+    ("make", "kind", "precision"), pairwise([encoder_decoder, language_model], KINDS, PRECISIONS)
+)
 def test_bytes_do_not_depend_on_other_requests(make, kind: str, precision: str) -> None:
     model = NativeModel(make(kind, "rotary"), precision)
     together, apart = start(model), start(model)
@@ -41,14 +37,10 @@ def test_bytes_do_not_depend_on_other_requests(make, kind: str, precision: str) 
                 continue  # joins later: the lengths differ
             rows = 2 if number == 4 else 1
             new = 3 if decoder.length == 0 else 1
-            steps.append((number, torch.randint(3, 77, (rows, new)), (0, 1, 4, 0, 2)[number]))
-        found = step_together([DecoderStep(together[n], ids, k) for n, ids, k in steps])
-        for (number, ids, k), result in zip(steps, found, strict=True):
-            expected = alone(DecoderStep(apart[number], ids, k))
-            for ours, theirs in zip(
-                *((each if k else (each,)) for each in (result, expected)), strict=True
-            ):
-                assert torch.equal(ours, theirs)
+            steps.append((number, torch.randint(3, 77, (rows, new))))
+        found = step_together([DecoderStep(together[n], ids) for n, ids in steps])
+        for (number, ids), result in zip(steps, found, strict=True):
+            assert torch.equal(result, apart[number].step(ids))
             assert together[number].length == apart[number].length
         order = torch.tensor([1, 0])
         together[4].reorder(order)
@@ -61,8 +53,6 @@ def test_wrong_arguments_change_no_decoder() -> None:
     ids = torch.tensor([[5]])
     with raises(InputError, "kernel.token_id_range"):
         step_together([DecoderStep(first, ids), DecoderStep(second, torch.tensor([[99]]))])
-    with raises(InputError, "kernel.k_range"):
-        step_together([DecoderStep(first, ids), DecoderStep(second, ids, k=78)])
     with raises(InputError, "kernel.capacity_exceeded"):
         step_together([DecoderStep(first, ids), DecoderStep(second, ids.expand(1, 5))])
     with raises(InputError, "kernel.decoder_twice"):

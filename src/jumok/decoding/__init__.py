@@ -67,29 +67,5 @@ __all__ = [
     "truncate_at_stop",
 ]
 
-__getattr__, __dir__ = lazy_names(  # imported on first access: a classifier needs little of them
-    __name__,
-    {
-        "alignment": ("Alignment", "align"),
-        "api": ("GenerationRequest", "generate_lm", "generate_seq2seq"),
-        "beam": ("beam_search",),
-        "callbacks": ("OnToken", "StepCallback", "StepResult"),
-        "config": ("DecodingConfig",),
-        "constraints.constraint": ("Constraint", "TokenAutomaton", "any_text_of"),
-        "constraints.regex": ("compile_regex",),
-        "constraints.token_bytes": ("TokenBytes", "read_token_bytes"),
-        "hypothesis": ("Hypothesis",),
-        "incremental.decoder": (
-            "AttentionRecordingDecoder",
-            "CausalLMDecoder",
-            "IncrementalDecoder",
-            "Seq2SeqDecoder",
-            "left_pad",
-        ),
-        "incremental.ensemble": ("EnsembleDecoder",),
-        "inputs": ("GenerationInputs",),
-        "processors": ("Processor", "ProcessorContext"),
-        "speculative": ("DraftModel", "SpeculativeResult"),
-        "stopping": ("StoppingCriteria", "StopStrings", "TextStreamer", "truncate_at_stop"),
-    },
-)
+# Imported on first access: a classifier needs little of them.
+__getattr__, __dir__ = lazy_names(__name__)

@@ -26,7 +26,7 @@ from jumok.decoding.incremental.decoder import (
 from jumok.decoding.incremental.ensemble import EnsembleDecoder
 from jumok.decoding.inputs import GenerationInputs
 from jumok.decoding.processors import Processor
-from jumok.decoding.sampling import text_key
+from jumok.decoding.random_numbers import text_key
 from jumok.decoding.speculative import DraftModel
 from jumok.models.encoder_decoder import EncoderDecoder
 from jumok.models.heads import LanguageModel

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +18,7 @@ Kernel = Literal["auto", "torch", "native"]
 Precision = Literal["float32", "bfloat16", "int8", "q8_0", "q4_0"]
 
 MAX_VALUES = {"beam": 1_000, "n_best": 10_000, "max_length": 2**20, "max_ratio": 1e6}
+MAX_DRAWN_SEED = 2**31
 MIN_TEMPERATURE = 1e-6  # logits of thousands divided by it are still finite in float32
 MAX_LENGTH_PENALTY = 10  # 1,000 tokens to this power are still finite in float32
 
@@ -187,6 +189,12 @@ class DecodingConfig:
         """The seed, 0 where none is given: evaluations and traces do not differ from run to run."""
         return 0 if self.seed is None else self.seed
 
+    def seeded(self) -> "DecodingConfig":
+        """These settings, with a random seed where they sample without one."""
+        if not self.sample or self.seed is not None:
+            return self
+        return dataclasses.replace(self, seed=secrets.randbelow(MAX_DRAWN_SEED))
+
     @property
     def constrains_start(self) -> bool:
         """Whether a text setting constrains how an output starts."""
@@ -221,19 +229,26 @@ class DecodingConfig:
     def __str__(self) -> str:
         """The effective settings on one line: those that differ from greedy search, and the limit.
 
-        Settings that another one activates are included even if they have their default.
+        Settings that another one activates are included even if they have their default, and those
+        that only sampling uses are named as such where there is none.
         """
         always = ["max_length"]
         always += ["seed"] if self.sample else []
         always += ["length_penalty", "length_norm", "early_stopping"] if self.beam > 1 else []
         always += ["max_extra"] if self.max_ratio > 0 else []
         shown, plain = dataclasses.replace(self, seed=self.fixed_seed), DecodingConfig(seed=0)
-        fields = [
-            f"{field.name}={getattr(shown, field.name)!r}"
+        fields = {
+            field.name: f"{field.name}={getattr(shown, field.name)!r}"
             for field in dataclasses.fields(self)
             if field.name in always or getattr(shown, field.name) != getattr(plain, field.name)
-        ]
-        return " ".join(fields)
+        }
+        sampling = [] if self.sample else ["seed"]
+        sampling += (
+            [] if self.sample or self.beam > 1 else ["temperature", "top_k", "top_p", "min_p"]
+        )
+        unused = [fields.pop(name) for name in sampling if name in fields]
+        note = f" (not used without sample=true: {', '.join(unused)})" if unused else ""
+        return " ".join(fields.values()) + note
 
 
 @lru_cache(maxsize=256)  # for each text of a server; checking 30 fields takes 60 us

@@ -63,8 +63,8 @@ def generate(
     Raises InputError for sampling without a key for each text, for a constraint that nothing can
     satisfy, and for scores that are not finite.
     """
-    if on_token is None and callback is None and isinstance(decoder, SupportsSearch):
-        found = decoder.search(inputs, config, processors)
+    if callback is None and isinstance(decoder, SupportsSearch):
+        found = decoder.search(inputs, config, processors, on_token)
         if found is not None:
             return found
     if config.beam > 1:

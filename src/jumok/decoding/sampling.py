@@ -4,13 +4,13 @@ The random number of a sample depends only on (seed, key of the text, number of 
 step), so a text has the same output alone and in any batch. Shapes: B rows, V vocabulary, L steps.
 """
 
-import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
+
+from jumok.decoding.random_numbers import draw_uniform, philox_stream
 
 Sampler = Callable[[Tensor, Tensor, int], Tensor]
 """scores (B, V), the numbers of their rows (B) int64, the step -> the tokens (B) int64."""
@@ -26,10 +26,11 @@ class CategoricalSampler:
 
     keys: one number for each text, which has `copies` adjacent rows.
 
+    >>> from jumok.decoding.random_numbers import text_key
     >>> sample = CategoricalSampler([text_key([5, 6])], seed=0, copies=1, steps=4)
     >>> scores = torch.tensor([[0.1, 0.2, 0.7]]).log()
     >>> [int(sample(scores, torch.tensor([0]), step)) for step in range(4)]
-    [2, 0, 2, 2]
+    [2, 2, 2, 2]
     """
 
     def __init__(self, keys: Sequence[int], *, seed: int, copies: int, steps: int) -> None:
@@ -43,32 +44,6 @@ class CategoricalSampler:
         weights = softmax64(scores)
         self.uniform, rows = self.uniform.to(weights.device), rows.to(weights.device)
         return sample_inverse_cdf(weights, self.uniform[rows, step, None]).to(scores.device)
-
-
-def text_key(ids: Iterable[int]) -> int:
-    """A hash of the tokens of a text, from 0 to 2^64 - 1.
-
-    >>> text_key([1, 2]) == text_key([1, 2]), text_key([1, 2]) == text_key([2, 1])
-    (True, False)
-    """
-    data = np.fromiter(ids, dtype="<i8").tobytes()
-    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
-
-
-def philox_stream(
-    seed: int, key: int, number: int = 0, *, for_draft: bool = False
-) -> np.random.Philox:
-    """The random bits of one hypothesis of a text; a separate stream for speculative decoding.
-
-    A Philox stream, of which numpy guarantees the values.
-    """
-    limbs = np.array([seed % 2**64, key % 2**64], dtype=np.uint64)
-    return np.random.Philox(key=limbs, counter=[0, 0, int(for_draft), number])
-
-
-def draw_uniform(stream: np.random.Philox, n: int) -> NDArray[np.float64]:
-    """The next n numbers of a stream, from 0 to 1 - 2^-52: (n,) float64."""
-    return (stream.random_raw(n) >> np.uint64(12)).astype(np.float64) * 2.0**-52
 
 
 def softmax64(scores: Tensor) -> Tensor:

@@ -31,7 +31,8 @@ from jumok.decoding.hypothesis import Hypothesis
 from jumok.decoding.incremental.decoder import GenerativeModel, IncrementalDecoder
 from jumok.decoding.inputs import GenerationInputs
 from jumok.decoding.processors import NEG_INF, Processor, ProcessorContext, apply_processors
-from jumok.decoding.sampling import draw_uniform, philox_stream, sample_inverse_cdf, softmax64
+from jumok.decoding.random_numbers import draw_uniform, philox_stream
+from jumok.decoding.sampling import sample_inverse_cdf, softmax64
 from jumok.errors import DecodingError
 
 

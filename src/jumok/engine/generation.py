@@ -7,7 +7,8 @@ import numpy as np
 
 from jumok.decoding.config import DecodingConfig
 from jumok.decoding.hypothesis import Hypothesis
-from jumok.decoding.stopping import StoppingCriteria, TextStreamer
+from jumok.decoding.random_numbers import text_key
+from jumok.decoding.stopping import StoppingCriteria, StopStrings, TextStreamer
 from jumok.engine.model import EngineModel, check_weights
 from jumok.engine.run import GeneratorRun, UnsupportedError
 from jumok.errors import Message
@@ -112,30 +113,50 @@ class GenerationModel(EngineModel[GeneratedText]):
         """
         lines = as_lines(texts, paired=False)
         check_texts(lines, self.vocabulary.max_text_bytes)
+        seeded = self._seeded()
         split = self._splitter(lines, sentences=sentences)
         if split is None:
-            return list(self._generate(lines))
-        return list(predict_parts(lines, split, self._generate, self.decoding.n_best))
+            return seeded._with_seed(seeded._generate(lines))
+        n_best = self.decoding.n_best
+        return seeded._with_seed(predict_parts(lines, split, seeded._generate, n_best))
 
     def stream(self, text: str, on_text: Callable[[str], None]) -> GeneratedText:
         """Generate for one text; pass each part to `on_text` once it is final.
 
-        Beam search has one part, at its end.
+        Several hypotheses have one part, at their end.
         """
         check_texts([text], self.vocabulary.max_text_bytes)
+        seeded = self._seeded()
 
         def stream(part: str) -> GeneratedText:
-            streamer = TextStreamer(self._run.target_tokenizer, lambda _, piece: on_text(piece))
+            streamer = TextStreamer(
+                self._run.target_tokenizer, lambda _, piece: on_text(piece), self.decoding.stop
+            )
             if self._run.kind == "decoder":
                 streamer.set_prompt(0, self.prompt(part))
-            (found,) = self._generate([part], streamer.push)
+            (found,) = seeded._generate([part], streamer.push)
             streamer.finish()
             return found
 
         split = self._splitter([text])
-        if split is None:
-            return stream(text)
-        return stream_parts(text, split, stream, on_text, self.decoding.n_best)
+        n_best = self.decoding.n_best
+        found = (
+            stream(text) if split is None else stream_parts(text, split, stream, on_text, n_best)
+        )
+        return seeded._with_seed([found])[0]
+
+    def _seeded(self) -> "GenerationModel":
+        """The same model, or one with a random seed where it samples without one."""
+        decoding = self.decoding.seeded()
+        if decoding is self.decoding:
+            return self
+        return GenerationModel(self._run, decoding, self._weights, self._search_step)
+
+    def _with_seed(self, outputs: Sequence[GeneratedText]) -> list[GeneratedText]:
+        """The outputs with the seed that they were sampled with."""
+        if not self.decoding.sample:
+            return list(outputs)
+        return [replace(each, seed=self.decoding.fixed_seed) for each in outputs]
 
     def _splitter(self, texts: Sequence[str], *, sentences: bool = False) -> Split | None:
         if self._run.kind == "decoder":
@@ -183,18 +204,19 @@ class GenerationModel(EngineModel[GeneratedText]):
         encoded = Ragged.from_lists(run.tokenizer.encode_batch(list(texts)))
         sources = build_source(run.tokenizer, encoded, run.config.max_length)
         found: list[list[Generated]] = [[] for _ in texts]
-        for batch in _batches(sources.lengths, BATCH_TOKENS // config.beam):
+        for batch in _batches(sources.lengths, BATCH_TOKENS // _rows_of_text(config)):
             rows = [sources[i].tolist() for i in batch]
             limits = [config.limit(len(row)) for row in rows]
             session = self.session(Ragged.from_lists(rows), max(limits))
             prompts = np.full((len(rows), 1), run.target_tokenizer.decoder_start_id, np.int64)
             hypotheses = session.search(
                 *(prompts, config, self.stopping(limits)),
+                sample_keys=[text_key(row) for row in rows] if config.sample else [],
                 on_token=on_token,
                 step=self._search_step,
             )
             for i, each in zip(batch, hypotheses, strict=True):
-                found[i] = decoded_texts(run.target_tokenizer, each)
+                found[i] = decoded_texts(run.target_tokenizer, each, config.stop)
         return found
 
     def _linked(self, outputs: Sequence[GeneratedText]) -> list[GeneratedText]:
@@ -224,7 +246,7 @@ class GenerationModel(EngineModel[GeneratedText]):
         found: list[list[Generated]] = [[] for _ in texts]
         order = sorted(range(len(texts)), key=lambda i: len(prompts[i]))
         while order:
-            batch = order[: max(BATCH_ROWS // config.beam, 1)]
+            batch = order[: max(BATCH_ROWS // _rows_of_text(config), 1)]
             longest = len(prompts[batch[-1]])
             slides = longest + config.max_length - 1 > self._weights.max_length
             if slides:  # rows of one length
@@ -233,7 +255,7 @@ class GenerationModel(EngineModel[GeneratedText]):
             order = order[len(batch) :]
             hypotheses = self._continuations([prompts[i] for i in batch], slides, on_token)
             for i, each in zip(batch, hypotheses, strict=True):
-                found[i] = added_texts(run.tokenizer, prompts[i], each)
+                found[i] = added_texts(run.tokenizer, prompts[i], each, config.stop)
         return found
 
     def _continuations(
@@ -248,9 +270,12 @@ class GenerationModel(EngineModel[GeneratedText]):
             padding=padding if padding.any() else None,
             capacity=window if slides else longest + config.max_length - 1,
         )
-        stopping = self.stopping([config.max_length] * len(prompts))
         return session.search(
-            ids, config, stopping, slides=slides, on_token=on_token, step=self._search_step
+            *(ids, config, self.stopping([config.max_length] * len(prompts), prompts)),
+            sample_keys=[text_key(prompt) for prompt in prompts] if config.sample else [],
+            slides=slides,
+            on_token=on_token,
+            step=self._search_step,
         )
 
     def prompt(self, text: str) -> list[int]:
@@ -265,9 +290,18 @@ class GenerationModel(EngineModel[GeneratedText]):
         """A session for sources, or of a language model, that decodes `capacity` tokens at most."""
         return DecoderSession(self._weights, sources, capacity=capacity)
 
-    def stopping(self, limits: Sequence[int]) -> StoppingCriteria:
-        """The criteria that end texts at [EOS] and at their limits."""
-        return StoppingCriteria(self._run.target_tokenizer.eos_id, limits)
+    def stopping(
+        self, limits: Sequence[int], prompts: Sequence[Sequence[int]] = ()
+    ) -> StoppingCriteria:
+        """The criteria that end texts at [EOS], at a stop string and at their limits."""
+        tokenizer, stop = self._run.target_tokenizer, self.decoding.stop
+        strings = StopStrings(tokenizer, stop) if stop else None
+        return StoppingCriteria(tokenizer.eos_id, limits, strings, prompts)
+
+
+def _rows_of_text(config: DecodingConfig) -> int:
+    """The rows that the decoder has for each text."""
+    return config.n_best if config.sample else config.beam
 
 
 def _batches(lengths: Offsets, tokens: int) -> list[list[int]]:

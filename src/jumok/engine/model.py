@@ -34,7 +34,14 @@ from jumok.tasks.inputs.text_encoder import (
 )
 from jumok.tasks.pipeline.outputs import Output, OutputT
 from jumok.tasks.pipeline.predictions import cosines
-from jumok.tasks.pipeline.text_inputs import Pair, as_lines, as_list, check_pooling, check_texts
+from jumok.tasks.pipeline.text_inputs import (
+    Pair,
+    as_lines,
+    as_list,
+    check_pooling,
+    check_texts,
+    chosen_normalization,
+)
 from jumok.tasks.pipeline.text_warnings import row_warnings, unread_tokens, warned
 from jumok.text.prompts import find_prompt
 from jumok.text.ragged import Ragged
@@ -82,14 +89,15 @@ class EngineModel(ABC, Generic[OutputT]):
         *,
         pooling: SentencePooling | None = None,
         normalize: bool | None = None,
-        prompt_name: str = "",
+        prompt_name: str | None = None,
+        normalize_embeddings: bool | None = None,
     ) -> "np.ndarray[Any, np.dtype[np.float32]]":
         """One vector per text, (n, D) float32, or (D,) for a single text.
 
         They are those of `jumok.tasks.pipeline.pipeline.Pipeline.encode`, divided by their lengths
-        unless `normalize` is False. Raises InputError for what is not a text, or too long, for an
-        unknown pooling, for a prompt, which runs do not have, and for a model that is not an
-        encoder.
+        unless `normalize` (in sentence-transformers `normalize_embeddings`) is False. Raises
+        InputError for what is not a text, or too long, for an unknown pooling, for a prompt, which
+        runs do not have, and for a model that is not an encoder.
         """
         raise self._no_vectors()
 
@@ -155,16 +163,17 @@ class EncoderModel(EngineModel[OutputT]):
         *,
         pooling: SentencePooling | None = None,
         normalize: bool | None = None,
-        prompt_name: str = "",
+        prompt_name: str | None = None,
+        normalize_embeddings: bool | None = None,
     ) -> "np.ndarray[Any, np.dtype[np.float32]]":
         """One vector per text, (n, D) or (D,); raises as `EngineModel.encode`."""
-        find_prompt({}, prompt_name)
+        find_prompt({}, prompt_name or "")
         kind = self._own_pooling if pooling is None else check_pooling(pooling)
         listed = as_list(texts)
         check_texts(listed, self.vocabulary.max_text_bytes)
         parts = [listed[i : i + BATCH_TEXTS] for i in range(0, max(len(listed), 1), BATCH_TEXTS)]
         rows = map(self._encode_texts, parts)
-        normalized = normalize in (None, True)
+        normalized = chosen_normalization(normalize, normalize_embeddings) is not False
         found: np.ndarray[Any, np.dtype[np.float32]] = np.concatenate(
             [self._session.vectors(part, kind, normalize=normalized) for part in rows]
         )
@@ -237,23 +246,24 @@ def check_weights(run: OpenedRun) -> Iterator[None]:
 
 def load(
     folder: str | Path,
-    precision: EnginePrecision = "float32",
+    precision: EnginePrecision | None = "float32",
     *,
     decoding: Sequence[str] = (),
 ) -> EngineModel:
     """Open a finished run, or a model that ships with jumok; "int8" is that of its layers.
 
-    A model that generates text decodes as its recipe specifies, with "float32" in the precision of
-    the recipe; `decoding` are `key=value` overrides. Raises UnsupportedError (an InputError) for
-    what the engine does not compute, such as samples, and KernelError where there is no kernel; use
+    With None it is "int8" where its loss was measured to be small, as in the commands. A model that
+    generates text decodes as its recipe specifies, with "float32" in the precision of the recipe;
+    `decoding` are `key=value` overrides. Raises UnsupportedError (an InputError) for what the
+    engine does not compute, such as constraints, and KernelError where there is no kernel; use
     `jumok.load` then. Raises InputError for another precision, an unknown key, and for the folders
-    that `jumok.load` refuses. The file of the weights must not be overwritten in place while
-    the model is used, unless it is detached.
+    that `jumok.load` refuses. The file of the weights must not be overwritten in place while the
+    model is used, unless it is detached.
 
     >>> load("ko-small-vectors").task
     'similarity'
     """
-    if precision not in get_args(EnginePrecision):
+    if precision not in (None, *get_args(EnginePrecision)):
         raise InputError(
             "engine.unknown_precision",
             'precision must be "float32" or "int8", got {precision!r:.40}',
@@ -268,7 +278,7 @@ def load(
                 "decoding settings need a task that generates text, got {task}; leave them out",
                 task=run.task,
             )
-        return EncoderModel(run, precision)
+        return EncoderModel(run, precision or run.precision)
     if precision == "int8":
         decoding = ["precision=int8", *decoding]
     return _generation_model(run, run.decoding.overridden(decoding))
@@ -283,15 +293,15 @@ def find(
     """The same; None for what is left to `jumok.load`: models, devices, files with a fault.
 
     A kernel that is not compiled, or not known to be faster than PyTorch, is not used. `precision`
-    is that of the encoder, an option of the commands; `decoding` are overrides of the settings of a
-    model that generates text, None where it must not. Where PyTorch is not installed nothing is
-    left to `jumok.load`: raises what `load` raises, and MissingDependencyError for what needs
-    PyTorch.
+    is that of the encoder, an option of the commands, by default as measured; `decoding` are
+    overrides of the settings of a model that generates text, None where it must not. Where PyTorch
+    is not installed nothing is left to `jumok.load`: raises what `load` raises, and
+    MissingDependencyError for what needs PyTorch.
     """
     if not is_installed("torch"):
         from jumok.engine import without_torch
 
-        return without_torch.find(folder, device, precision or "float32", decoding)
+        return without_torch.find(folder, device, precision, decoding)
     on_cpu = device == "cpu" or (device == "auto" and not has_accelerator())
     if not on_cpu or precision not in (None, *get_args(EnginePrecision)):
         return None
@@ -299,7 +309,7 @@ def find(
         limit_threads()
         run = open_run(folder)
         if isinstance(run, EncoderRun):
-            known: Any = precision or "float32"
+            known: Any = precision or run.precision
             usable = not decoding and (not run.config.n_layers or is_compiled_encoder(known))
             return EncoderModel(run, known) if usable else None
         if decoding is None or precision is not None:

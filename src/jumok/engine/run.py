@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -44,6 +44,7 @@ from jumok.tasks.recipe.tables import (
     RegressionConfig,
     WindowConfig,
 )
+from jumok.tasks.runs.int8_loss import measured_precision
 from jumok.tasks.runs.run_files import (
     RECIPE,
     WEIGHTS,
@@ -96,6 +97,7 @@ class EncoderRun(OpenedRun):
     head: Head
     regression: RegressionConfig
     threshold: float  # of several labels
+    precision: Literal["float32", "int8"]  # int8 where its loss was measured
 
     @property
     def kind(self) -> EngineTask:
@@ -158,6 +160,7 @@ def open_run(name: str | Path) -> EncoderRun | GeneratorRun:
             threshold=from_dict(
                 MultiLabelConfig, _table(recipe, "multi_label"), "multi_label"
             ).threshold,
+            precision=measured_precision(folder / WEIGHTS, sha256),
         )
     arrays |= {name: arrays[first] for name, first in tied_names(config, kind).items()}
     return GeneratorRun(
@@ -269,10 +272,9 @@ def _is_paired(data: ConfigDict) -> bool:
     """Whether a row of the data holds two texts."""
     if data.get("pair") or not data.get("corpus"):
         return bool(data.get("pair"))
-    from jumok.data.config import DataConfig  # with all corpora
+    from jumok.data.corpora.registry import corpus_by_name  # an encoder of files needs none
 
-    config = from_dict(DataConfig, {"dev_split": "last", **data}, "data")
-    return "pair" in config.corpus_columns
+    return "pair" in corpus_by_name(str(data["corpus"])).columns
 
 
 def _tokenizers(

@@ -13,6 +13,4 @@ if TYPE_CHECKING:
 
 __all__ = ["TARGETS", "ExportResult", "export", "export_difference", "get_target"]
 
-__getattr__, __dir__ = lazy_names(
-    __name__, {"export_run": ("ExportResult", "export", "export_difference", "get_target")}
-)
+__getattr__, __dir__ = lazy_names(__name__)

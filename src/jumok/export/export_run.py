@@ -131,6 +131,13 @@ def check_exportable(target: Target, pipeline: Pipeline) -> None:
 
     The message names the formats that do support it.
     """
+    if pipeline.is_own:
+        raise ExportError(
+            "export.own_model",
+            "an export needs a Transformer of jumok, got the model {name} of one's own; "
+            "torch.onnx.export writes .model with inputs ids and mask",
+            name=pipeline.recipe.model.architecture,
+        )
     reason = target.unsupported_reason(pipeline)
     if reason is not None:
         names = TARGETS.names()

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -75,7 +75,7 @@ _OPENED_BY_CONFIG = {"ExaoneForCausalLM": "AutoModelForCausalLM", "ExaoneModel":
 class HuggingFace(Target):
     """config.json, model.safetensors and the tokenizer files."""
 
-    libraries = ("transformers",)
+    libraries: ClassVar[tuple[str, ...]] = ("transformers",)
 
     def unsupported_reason(self, pipeline: Pipeline) -> Message | None:
         """Why transformers does not support this model; None if it does."""

@@ -14,6 +14,7 @@ TARGETS: "Registry[Callable[[], Target]]" = Registry(
     {
         "hf": "jumok.export.huggingface:HuggingFace",
         "sentence-transformers": "jumok.formats.sentence_transformers:SentenceTransformers",
+        "cross-encoder": "jumok.formats.sentence_transformers:CrossEncoder",
         "peft": "jumok.formats.peft:Peft",
         "ctranslate2": "jumok.formats.ctranslate2:CTranslate2",
         "onnx": "jumok.formats.onnx:Onnx",

@@ -308,7 +308,7 @@ def _activation(feed_forward: PositionwiseFeedForward) -> "Activation":
 
 
 def _layers(backbone: Encoder | Decoder) -> list[TransformerLayer]:
-    return list(backbone.stack.layers)  # type: ignore[arg-type]
+    return list(backbone.stack.layers)
 
 
 def _copy(weight: Tensor) -> Tensor:

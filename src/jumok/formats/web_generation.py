@@ -8,6 +8,7 @@ Shapes: T tokens, V vocabulary.
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,8 @@ from jumok.viewer.example_texts import example_texts
 COMPARED_TOKENS = 32  # of an output, at most
 _SETTINGS = (  # of DecodingConfig, that the page reads
     *("beam", "n_best", "length_penalty", "length_norm", "early_stopping", "min_length"),
-    *("max_length", "max_ratio", "max_extra"),
+    *("max_length", "max_ratio", "max_extra", "sample", "seed", "temperature", "top_k", "top_p"),
+    *("min_p", "typical_p", "repetition_penalty", "no_repeat_ngram", "stop"),
 )
 
 
@@ -66,14 +68,27 @@ def unsupported_generation(pipeline: Pipeline) -> Message | None:
     reason = reason or unsupported_search(pipeline.recipe.decoding)
     if reason is not None:
         return reason
+    decoding = pipeline.recipe.decoding
+    if decoding.stop and max(decoding.beam, decoding.n_best) > 1:
+        return Message(
+            "web.stop_of_several",
+            "the page ends a single text at decoding.stop, not each of several hypotheses",
+        )
     if model.processors or model.more_end_ids or model.ensemble_models:
         return Message(
             "web.generation_rules",
             "the page has no logits processors, several end tokens or ensembles",
         )
-    return unsupported_tokenizer(pipeline.vocabulary) or unsupported_tokenizer(
-        pipeline.target_vocabulary
-    )
+    for tokenizer in (pipeline.vocabulary, pipeline.target_vocabulary):
+        if not isinstance(tokenizer, SentencePieceTokenizer):
+            return Message(
+                "web.imported_generator",
+                "the page generates text with SentencePiece vocabularies only, got an imported "
+                "tokenizer",
+            )
+        if (reason := unsupported_tokenizer(tokenizer)) is not None:
+            return reason
+    return None
 
 
 def packed_generator(
@@ -89,7 +104,8 @@ def packed_generator(
     settings |= {
         "generation": {
             "kind": kind,
-            "decoding": {name: getattr(_decoding(pipeline), name) for name in _SETTINGS},
+            "decoding": {name: getattr(_decoding(pipeline), name) for name in _SETTINGS}
+            | {"seed": pipeline.recipe.decoding.seed},
             "start": target.decoder_start_id,
             "end": target.eos_id,
             "window": config.max_length,
@@ -167,7 +183,7 @@ def _kind(pipeline: Pipeline) -> GeneratorKind:
 
 
 def _decoding(pipeline: Pipeline) -> DecodingConfig:
-    config = pipeline.recipe.decoding
+    config = replace(pipeline.recipe.decoding, seed=pipeline.recipe.decoding.fixed_seed)
     return config if _kind(pipeline) == "decoder" else config.capped_at(_longest(pipeline))
 
 

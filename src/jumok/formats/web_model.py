@@ -3,12 +3,13 @@
 A tensor of two dimensions is a linear map, with NAME.scale in int8 and NAME.bias; "tokens" is the
 table of token vectors, and every other tensor is a vector of the kernel. The metadata "jumok" is
 JSON: the dimensions, the head or the settings of decoding, the task, the tokenizers and a few texts
-with their outputs. The page (web/src/model) and `upload` loop over the tensors and name no layer.
+with their outputs. The page (web/src/model) and `upload` loop over the tensors and name no layer;
+tensors whose names begin with "host." are not the kernel's but read by the page itself.
 """
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ from jumok.models.config import TransformerConfig
 from jumok.native.layout import (
     Array,
     Arrays,
+    Floats,
     GeneratorKind,
     decoder_layer_rotations,
     decoder_layers,
@@ -34,29 +36,46 @@ from jumok.native.layout import (
 )
 from jumok.native.library import OK, TABLE_TYPES, ModelDims
 from jumok.native.packed_weights import PRECISIONS, PackedWeights, pack_rows
-from jumok.native.session import EncoderSession, Head
+from jumok.native.session import EncoderSession, Head, Ids
+from jumok.text.ragged import Ragged
 
-FORMAT = 2
+FORMAT = 3
 METADATA = "jumok"
 TOKENS = "tokens"
 TOKENIZER = "tokenizer."  # the beginning of the names of its tensors
+HOST = "host."  # of tensors that the kernel does not get: norms of heads, the bias of a tied output
 
 WebPrecision = Literal["float32", "int8"]
 
 
 def packed_arrays(
-    config: TransformerConfig, head: Head, arrays: Arrays, precision: WebPrecision
+    config: TransformerConfig, arrays: Arrays, precision: WebPrecision
 ) -> dict[str, Array]:
-    """The tensors of the file, of an encoder's weights by their names; heads stay float32."""
+    """The tensors of the file, of an encoder's weights by their names, without a head."""
     packer, embedding = _Packer(arrays, precision), "encoder.embedding."
     packer.add_linear(TOKENS, f"{embedding}tokens")
     packer.add_layers("encoder", config.n_layers)
     if f"{embedding}projection.weight" in arrays:
         packer.add_linear("encoder.projection", f"{embedding}projection")
-    for name in filter(None, (head.pooler, head.output)):
-        packer.add_linear(f"head.{name}", name)
     packer.add_vectors(position_tables(config, arrays))
     return packer.found
+
+
+def add_head(
+    found: dict[str, Array], head: Head, arrays: Arrays, *, by_table: bool = False
+) -> None:
+    """Add what follows the last layer, in float32.
+
+    `by_table`: the outputs are the products with the token vectors, which are there already.
+    """
+    packer = _Packer(arrays, "float32", found)
+    names = [head.pooler, "" if by_table else head.output]
+    for name in filter(None, [*names, "similarity" if head.pooling == "compare" else ""]):
+        packer.add_linear(f"head.{name}", name)
+    if by_table and f"{head.output}.bias" in arrays:
+        packer.add_vectors([(f"{HOST}bias", to_float32(arrays[f"{head.output}.bias"]))])
+    if head.norm:
+        packer.add_vectors(norm_vectors(f"{HOST}norm", arrays, head.norm))
 
 
 def packed_generator_arrays(
@@ -85,8 +104,7 @@ class _Packer:
         """Add linear maps, their outputs concatenated."""
         arrays = self.arrays
         weights = [to_float32(arrays[f"{module}.weight"]) for module in modules]  # (N, K) each
-        own = "float32" if name.startswith("head.") else self.precision
-        self.found[name], scale = pack_rows(name, np.concatenate(weights), own)
+        self.found[name], scale = pack_rows(name, np.concatenate(weights), self.precision)
         if scale is not None:
             self.found[f"{name}.scale"] = scale
         biases = [arrays.get(f"{module}.bias") for module in modules]
@@ -111,11 +129,9 @@ class _Packer:
             self.found[name] = np.ascontiguousarray(vector).reshape(-1)
 
 
-def packed_settings(
-    config: TransformerConfig, head: Head, precision: WebPrecision
-) -> dict[str, Any]:
-    """The dimensions and the head of an encoder, as JSON."""
-    return _dims(encoder_dims(config), precision) | {"head": asdict(head)}
+def packed_settings(config: TransformerConfig, precision: WebPrecision) -> dict[str, Any]:
+    """The dimensions of an encoder, as JSON."""
+    return _dims(encoder_dims(config), precision)
 
 
 def packed_generator_settings(
@@ -159,16 +175,48 @@ class PackedEncoder(EncoderSession):
         super().__init__(read_dims(settings), PRECISIONS[settings["precision"]])
         self._arrays = arrays  # the kernel does not copy the token vectors
         upload(self.weights, arrays)
-        head = Head(**settings["head"])
+        self._settings = settings["head"]
+        own = {each.name: self._settings[each.name] for each in fields(Head)}
+        head = replace(Head(**own), output="" if self._settings["by_table"] else own["output"])
         output = f"head.{head.output}"
-        self.set_head(head, len(arrays[output]) if output in arrays else self.width)
+        n_outputs = len(arrays[output]) if output in arrays else self.width
+        self._head_norm = {
+            name.removeprefix(HOST): array for name, array in arrays.items() if HOST in name
+        }
+        self.set_head(head, n_outputs)
+
+    def outputs(self, rows: Ragged, segments: Ids | None = None) -> Floats:
+        """The outputs of the head (N, L); of a head of tokens those of all tokens (n, L)."""
+        if not self._settings["of_tokens"]:
+            return self._dense(super().outputs(rows, segments))
+        hidden = self.hidden_states(rows, segments)  # (n, D)
+        x = self._apply_head(hidden, np.arange(len(hidden) + 1, dtype=np.int32), None)
+        if not self._settings["by_table"]:
+            return x
+        table = self._arrays[TOKENS].astype(np.float32)  # (V, E)
+        y: Floats = x @ table.T  # (n, V)
+        if f"{TOKENS}.scale" in self._arrays:
+            y *= self._arrays[f"{TOKENS}.scale"]
+        return y + self._arrays[f"{HOST}bias"] if f"{HOST}bias" in self._arrays else y
+
+    def _apply(self, name: str, x: Floats, outputs: int, activation: str) -> Floats:
+        return super()._apply(name, x, len(self._arrays[f"head.{name}"]), activation)
+
+    def _dense(self, x: Floats) -> Floats:
+        """The dense layers of sentence-transformers, and divisions by the length."""
+        for step in self._settings["dense"]:
+            if step["linear"]:
+                x = self._apply(step["linear"], x, 0, step["activation"])
+            else:
+                self._normalize(x)
+        return x
 
 
 def upload(weights: PackedWeights, arrays: Arrays) -> None:
     """Copy the tensors of a packed file to the kernel; the vectors of "tokens" are only read."""
     kernel, handle = weights.library, weights.handle
     for name, array in arrays.items():
-        if name.startswith(TOKENIZER) or name.rpartition(".")[0] in arrays:
+        if name.startswith((TOKENIZER, HOST)) or name.rpartition(".")[0] in arrays:
             continue  # of the tokenizer, or the scales and the bias of a linear map
         scale, bias = (arrays.get(f"{name}.{part}") for part in ("scale", "bias"))
         if name == TOKENS:

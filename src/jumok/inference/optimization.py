@@ -3,25 +3,20 @@
     fast = optimize(model, "bfloat16")
     fast(ids, mask)                          # close to model(ids, mask)
 
-Only encoders and the linear maps of heads are replaced. Decoders do not change: `jumok.native`
-decodes with them.
+Only encoders and the large linear maps of heads are replaced. Decoders do not change:
+`jumok.native` decodes with them.
 """
+
+from typing import get_args
 
 import torch
 from torch import nn
 
 from jumok.device import has_fast_bfloat16
 from jumok.errors import InputError, Message
-from jumok.inference.linear import LinearFactory, linear_factory, quantized_linear
+from jumok.inference.fast_stacks import NativeStack, OneThreadEmbedding, TorchStack
 from jumok.inference.row_by_row import RowByRow
 from jumok.inference.text_session import attach_session
-from jumok.inference.unpadded_stack import (
-    NativeBackend,
-    OneThreadEmbedding,
-    StackBackend,
-    TorchBackend,
-    UnpaddedStack,
-)
 from jumok.models import (
     CharacterClassifier,
     Encoder,
@@ -32,6 +27,7 @@ from jumok.models import (
 from jumok.native import KernelError, NativeEncoder, WeightPrecision
 from jumok.native.choice import check_faster, warn_once
 from jumok.native.measured import is_compiled
+from jumok.native.quantize import QuantizedLinear
 from jumok.nn import (
     Dropout,
     GatedFeedForward,
@@ -47,36 +43,27 @@ from jumok.nn import (
 )
 from jumok.nn.disentangled import DisentangledAttention, RelativeEmbedding
 from jumok.nn.hooks import shared_copy
+from jumok.nn.stack import LayerList
 
 _ROW_HEADS = (TextClassifier, PairClassifier, TokenClassifier, CharacterClassifier)
 
 MIN_QUANTIZED_OUTPUTS = 256  # smaller head maps stay in float32: quantizing them saves no time
 
-LINEAR_FACTORIES: dict[WeightPrecision, LinearFactory] = {
-    "float32": linear_factory(torch.float32),
-    "bfloat16": linear_factory(torch.bfloat16),
-    "int8": quantized_linear,
-}
 
-
-def optimize(
-    model: nn.Module, precision: WeightPrecision = "float32", *, padding_only: bool = False
-) -> nn.Module:
+def optimize(model: nn.Module, precision: WeightPrecision = "float32") -> nn.Module:
     """A copy of the model in eval mode that runs faster on the CPU; the model does not change.
 
     Supports an `Encoder` and every model of `jumok.models` that has one. The copy is called like
-    the model, but has no gradients, calls no attention hooks, and returns 0 as the hidden states of
-    padding. Do not save the copy: save the model. Embeddings are shared with the model; linear maps
-    are packed, and later changes of the model do not change them.
+    the model, but its layers have no gradients and call no hooks. Do not save the copy: save the
+    model. Embeddings are shared with the model; later changes of its layers do not change the copy.
+
+    The C++ kernel computes the layers where it is available: in float32 if one is compiled. Then
+    masks may hide nothing but padding, whose hidden states are 0, and hidden states do not depend
+    on the batch. Without it PyTorch computes them in the same precision.
 
     float32: differs only in the order of summation (1e-5). bfloat16: rounds weights and activations
     between layers to 8 bits. int8: quantizes weights per output and inputs per token to one byte,
-    and computes the rest in float32; runs in the C++ kernel, or slower in PyTorch if there is no
-    compiler. `benchmarks/encoder_speed.py` measures errors and speed.
-
-    `padding_only` promises masks that hide nothing but padding, as for texts that are not packed:
-    float32 then runs in the C++ kernel too if one is compiled, and hidden states do not depend on
-    the batch.
+    and computes the rest in float32. `benchmarks/encoder_speed.py` measures errors and speed.
 
     Raises InputError if the model is not supported.
 
@@ -86,12 +73,12 @@ def optimize(
     >>> torch.allclose(optimize(model)(ids), model(ids), atol=1e-5)
     True
     """
-    if precision not in LINEAR_FACTORIES:
-        names = ", ".join(map(repr, LINEAR_FACTORIES))
+    precisions = get_args(WeightPrecision)
+    if precision not in precisions:
         raise InputError(
             "inference.unknown_precision",
             "precision must be one of {names}, got {precision!r}",
-            names=names,
+            names=", ".join(map(repr, precisions)),
             precision=precision,
         )
     reason = unsupported_reason(model)
@@ -100,16 +87,15 @@ def optimize(
     fast = shared_copy(model).eval()
     for module in list(fast.modules()):
         if isinstance(module, Encoder):
-            backend = _backend(module, precision, padding_only)
-            stack = UnpaddedStack(backend, precision)
+            stack = _stack(module, precision)
             module.stack = stack  # type: ignore[assignment]
-            if isinstance(backend, NativeBackend) and not hasattr(model, "decoder"):
-                attach_session(fast, model, backend.encoder)
+            if isinstance(stack, NativeStack) and not hasattr(model, "decoder"):
+                attach_session(fast, model, stack.encoder)
             if has_invariant_states(module):  # no projection, which needs all threads
                 module.embedding.__class__ = OneThreadEmbedding
-    if not hasattr(fast, "decoder"):
-        _replace_linears(fast, LINEAR_FACTORIES[precision])
-    is_native = any(isinstance(each, NativeBackend) for each in fast.modules())
+    if precision == "int8" and not hasattr(fast, "decoder"):
+        _quantize_large_maps(fast)
+    is_native = any(isinstance(each, NativeStack) for each in fast.modules())
     if is_native and isinstance(fast, _ROW_HEADS):
         fast.head = RowByRow(fast.head)  # type: ignore[method-assign, assignment]
     return fast
@@ -132,8 +118,7 @@ def has_invariant_states(model: nn.Module) -> bool:
     encoder = getattr(model, "encoder", model)
     return (
         isinstance(encoder, Encoder)
-        and isinstance(stack := encoder.stack, UnpaddedStack)
-        and stack.is_native
+        and isinstance(encoder.stack, NativeStack)
         and isinstance(encoder.embedding.projection, nn.Identity)
     )
 
@@ -205,22 +190,22 @@ _SUPPORTED = (
     *(TransformerStack, TransformerLayer, ResidualNorm, MultiHeadAttention),
     *(DisentangledAttention, RelativeEmbedding),
     *(PositionwiseFeedForward, GatedFeedForward, PointwiseConv, RelativePositionBias),
-    *(Dropout, HookPoint, nn.ModuleList, nn.Identity, nn.Linear, nn.Embedding, RotaryPositions),
+    *(Dropout, HookPoint, LayerList, nn.Identity, nn.Linear, nn.Embedding, RotaryPositions),
     *(nn.LayerNorm, nn.RMSNorm, nn.ReLU, nn.GELU, nn.SiLU),
 )
 
 
-def _backend(encoder: Encoder, precision: WeightPrecision, padding_only: bool) -> StackBackend:
-    uses_kernel = padding_only and precision == "float32" and is_compiled(precision)
-    if precision == "int8" or uses_kernel:
+def _stack(encoder: Encoder, precision: WeightPrecision) -> NativeStack | TorchStack:
+    reason = "no kernel for float32 is compiled"
+    if precision != "float32" or is_compiled(precision):
         try:
             check_faster(precision)
-            return NativeBackend(
-                NativeEncoder(
-                    *(encoder.stack, encoder.embedding.max_length, precision, encoder.embedding)
-                )
+            native = NativeEncoder(
+                *(encoder.stack, encoder.embedding.max_length, precision, encoder.embedding)
             )
+            return NativeStack(native, precision)
         except KernelError as error:
+            reason = str(error)
             if precision == "int8":
                 warn_once(
                     Message(
@@ -238,15 +223,12 @@ def _backend(encoder: Encoder, precision: WeightPrecision, padding_only: bool) -
                 "instructions for it; use float32 or int8",
             )
         )
-    dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
-    return TorchBackend(encoder.stack, LINEAR_FACTORIES[precision], dtype)
+    return TorchStack(encoder.stack, precision, reason)
 
 
-def _replace_linears(model: nn.Module, make_linear: LinearFactory) -> None:
-    """Replace the linear maps of heads and embeddings by those of `make_linear`."""
+def _quantize_large_maps(model: nn.Module) -> None:
+    """Quantize the large linear maps of heads, such as that to a vocabulary."""
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
-            if type(child) is nn.Linear:
-                large = child.out_features >= MIN_QUANTIZED_OUTPUTS
-                factory = make_linear if large else LINEAR_FACTORIES["float32"]
-                setattr(parent, name, factory(child, None))
+            if type(child) is nn.Linear and child.out_features >= MIN_QUANTIZED_OUTPUTS:
+                setattr(parent, name, QuantizedLinear(child))

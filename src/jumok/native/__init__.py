@@ -37,14 +37,4 @@ __all__ = [
 ]
 
 # Imported on first access: `jumok.native.build` compiles the kernel without torch.
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "build": ("KernelError",),
-        "decoder": ("NativeDecoder",),
-        "encoder": ("NativeEncoder",),
-        "model": ("NativeModel", "is_optimized", "unsupported_reason"),
-        "packed_weights": ("DecoderPrecision", "WeightPrecision"),
-        "quantize": ("quantize_int8", "quantize_rows", "round_to_blocks", "to_bfloat16"),
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -12,6 +12,8 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from jumok.terminal import print_line
 logger = logging.getLogger(__name__)
 
 SOURCE_FOLDER = Path(__file__).parent / "kernel"
+SOURCES = {"kernel": "c_api.cpp", "training": "training_api.cpp"}  # a library each
 BUNDLED_FOLDER = Path(__file__).parent / "lib"  # in a wheel only
 COMPILERS = ("c++", "g++", "clang++")  # tried after the environment variable CXX
 COMPILE_TIMEOUT = 600  # seconds
@@ -45,40 +48,75 @@ class KernelError(JumokError):
 
 
 @cache
-def kernel_path(*, bundled: bool = True) -> Path:
+def kernel_path(part: str = "kernel", *, bundled: bool = True) -> Path:
     """The path of the fastest kernel for this processor; KernelError if there is none.
 
+    `part` is "kernel", for inference, or "training".
+
     A kernel is looked up in the wheel (unless not `bundled`) and in the user's cache, and compiled
-    otherwise. A compiler that does not know an instruction set compiles the next one. Concurrent
-    processes each compile and rename into place: the file is either absent or complete. A file in
-    the cache that others may have written is not used (`data/trusted_cache.py`).
+    otherwise. A compiler that does not know an instruction set compiles the next one. Of concurrent
+    processes one compiles, and the others wait for it; a file is either absent or complete. A file
+    in the cache that others may have written is not used (`data/trusted_cache.py`).
     """
     from jumok.data.trusted_cache import is_trusted, record_sum
 
     folders = [BUNDLED_FOLDER] * bundled + [_cache()]
     failure: KernelError | None = None
     for instruction_set in usable():
-        paths = [folder / kernel_name(instruction_set) for folder in folders]
+        paths = [folder / kernel_name(instruction_set, part) for folder in folders]
         for path in paths:
             if (path.parent == BUNDLED_FOLDER and path.exists()) or is_trusted(path):
                 return path
         try:
-            logger.warning(
-                Message(
-                    "kernel.compiling",
-                    "compiling the C++ kernel for {instruction_set} once, which takes about half "
-                    "a minute",
-                    instruction_set=instruction_set.name,
-                )
-            )
-            compile_kernel(instruction_set, paths[-1])
-            record_sum(paths[-1])
+            with _alone(paths[-1]):
+                if is_trusted(paths[-1]):  # another process has compiled it meanwhile
+                    return paths[-1]
+                compiler = find_compiler()
+                if failure is None:
+                    logger.warning(_compiling(instruction_set.name, part))
+                compile_kernel(instruction_set, paths[-1], compiler, part=part)
+                record_sum(paths[-1])
         except KernelError as error:
             failure = failure or error
+            if error.code in ("kernel.compilation_timeout", "kernel.no_compiler"):
+                break  # the next one would take as long, or fail as well
         else:
             return paths[-1]
     assert failure is not None
     raise failure
+
+
+def _compiling(instruction_set: str, part: str) -> Message:
+    """What is logged before a compilation."""
+    if part == "training":
+        return Message(
+            "kernel.compiling_training",
+            "compiling the C++ kernel of trainings for {instruction_set} once, which takes some "
+            "seconds",
+            instruction_set=instruction_set,
+        )
+    return Message(
+        "kernel.compiling",
+        "compiling the C++ kernel for {instruction_set} once, which takes about half a minute",
+        instruction_set=instruction_set,
+    )
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Let one process at a time compile into `path`, where its folder can be locked."""
+    from filelock import FileLock
+
+    from jumok.file_lock import acquire
+
+    lock = FileLock(path.with_suffix(".lock"), timeout=COMPILE_TIMEOUT)
+    with suppress(OSError):  # also one that holds it for longer; `compile_kernel` reports the rest
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        acquire(lock)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def compiled_kernel() -> Path | None:
@@ -122,18 +160,27 @@ def find_compiler() -> str:
     return found
 
 
-def kernel_name(instruction_set: InstructionSet) -> str:
+def kernel_name(instruction_set: InstructionSet, part: str = "kernel") -> str:
     """The file name of a compiled kernel, with a hash of its sources and flags.
 
     A kernel of other sources, as in the cache of an older version, has another name.
     """
     digest = hashlib.sha256(repr(compile_flags(instruction_set)).encode())
     for source in sorted(SOURCE_FOLDER.rglob("*.*")):
+        if part == "kernel" and is_for_training(source):
+            continue
         digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
-    return f"kernel-{instruction_set.name}-{digest.hexdigest()[:16]}.so"
+    return f"{part}-{instruction_set.name}-{digest.hexdigest()[:16]}.so"
 
 
-def compile_kernel(instruction_set: InstructionSet, path: Path, compiler: str = "") -> None:
+def is_for_training(source: Path) -> bool:
+    """Whether a source of the kernel is in the library for training alone."""
+    return source.relative_to(SOURCE_FOLDER).as_posix().startswith("training")
+
+
+def compile_kernel(
+    instruction_set: InstructionSet, path: Path, compiler: str = "", *, part: str = "kernel"
+) -> None:
     """Compile the kernel for an instruction set into `path` atomically; KernelError on failure.
 
     The compiler is by default that of `find_compiler`. The processor that compiles does not need
@@ -159,7 +206,7 @@ def compile_kernel(instruction_set: InstructionSet, path: Path, compiler: str = 
                 *compile_flags(instruction_set),
                 "-o",
                 name,
-                str(SOURCE_FOLDER / "c_api.cpp"),
+                str(SOURCE_FOLDER / SOURCES[part]),
             ],
             capture_output=True,
             text=True,
@@ -223,7 +270,8 @@ def main() -> None:
     """
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     try:
-        print_line(f"C++ kernel: {kernel_path()}")
+        for part in SOURCES:
+            print_line(f"C++ {part}: {kernel_path(part)}")
     except KernelError as error:
         print_line(f"no C++ kernel: {error}")
 

@@ -5,18 +5,19 @@
 An image or a wheel that is built so needs no compiler where it runs.
 """
 
+from itertools import product
 from pathlib import Path
 
-from jumok.native.build import BUNDLED_FOLDER, compile_kernel, kernel_name
+from jumok.native.build import BUNDLED_FOLDER, SOURCES, compile_kernel, kernel_name
 from jumok.native.instruction_sets import compilable, machine
 
 
 def bundle(folder: Path = BUNDLED_FOLDER) -> list[Path]:
     """The compiled files, readable by all users."""
     paths = []
-    for instruction_set in compilable(machine()):
-        path = folder / kernel_name(instruction_set)
-        compile_kernel(instruction_set, path)
+    for instruction_set, part in product(compilable(machine()), SOURCES):
+        path = folder / kernel_name(instruction_set, part)
+        compile_kernel(instruction_set, path, part=part)
         path.chmod(0o644)
         paths.append(path)
     folder.chmod(0o755)

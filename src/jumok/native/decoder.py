@@ -5,7 +5,7 @@ T new tokens, V vocabulary.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import Literal, NamedTuple
 
 import torch
@@ -15,14 +15,24 @@ from torch import Tensor
 from jumok.decoding.config import DecodingConfig
 from jumok.decoding.hypothesis import Hypothesis
 from jumok.decoding.inputs import GenerationInputs
-from jumok.decoding.processors import MinLength, Processor
-from jumok.errors import InputError
+from jumok.decoding.processors import (
+    MinLength,
+    MinP,
+    NoRepeatNgram,
+    Processor,
+    RepetitionPenalty,
+    Temperature,
+    TopK,
+    TopP,
+    TypicalP,
+)
+from jumok.errors import DecodingError, InputError
 from jumok.native import decoder_session
 from jumok.native.decoder_session import (
     DecoderSession,
+    OnNewToken,
     SearchStep,
     SessionStep,
-    Tokens,
     unsupported_search,
 )
 from jumok.native.layout import Floats
@@ -79,23 +89,32 @@ class NativeDecoder:
         (B, T) int64 -> log-probabilities (B, k) float32 and tokens (B, k) int64; ties are resolved
         by the smaller id.
         """
-        return _tensors(self.session.top_k(_array(ids), k))
+        log_p, tokens = self.session.top_k(_array(ids), k)
+        return torch.from_numpy(log_p), torch.from_numpy(tokens)
 
     def search(
         self,
         inputs: GenerationInputs,
         config: DecodingConfig,
         processors: Sequence[Processor],
+        on_token: OnNewToken | None = None,
         step: SearchStep | None = None,
     ) -> list[list[Hypothesis]] | None:
-        """The results of greedy or beam search; None for settings that the kernel leaves out.
+        """The results of a search or the samples; None for settings that the kernel leaves out.
 
-        `step` is that of `DecoderSession.search`.
+        `on_token` and `step` are those of `DecoderSession.search`.
         """
         known = _in_kernel(config, processors, inputs.stopping.end_ids)
-        if known is None or inputs.stopping.stop_strings is not None:
+        if known is None or (config.sample and len(inputs.sample_keys) != len(inputs.prompt_ids)):
             return None
-        return self.session.search(_array(inputs.prompt_ids), known, inputs.stopping, step=step)
+        return self.session.search(
+            _array(inputs.prompt_ids),
+            known,
+            inputs.stopping,
+            sample_keys=inputs.sample_keys,
+            on_token=on_token,
+            step=step,
+        )
 
     def reorder(self, rows: Tensor) -> None:
         """Keep these rows (B') int64, in this order."""
@@ -125,41 +144,61 @@ class NativeDecoder:
 
 
 class DecoderStep(NamedTuple):
-    """The step of one decoder: the new tokens (B, T), and k > 0 for the k most likely only."""
+    """The step of one decoder: the new tokens (B, T)."""
 
     decoder: NativeDecoder
     ids: Tensor
-    k: int = 0
 
 
-def step_together(steps: Sequence[DecoderStep]) -> list[Tensor | tuple[Tensor, Tensor]]:
+def step_together(steps: Sequence[DecoderStep]) -> list[Tensor]:
     """The steps of several decoders of one `NativeModel`, computed as one pass.
 
-    Returns for each what `step`, or with k `top_k`, returns; the bytes are the same. T may differ.
-    Raises InputError, before a decoder changes, if the arguments of one are wrong.
+    Returns for each what `step` returns; the bytes are the same. T may differ. Raises InputError,
+    before a decoder changes, if the arguments of one are wrong.
 
-        a, b = step_together([DecoderStep(first, ids), DecoderStep(second, other_ids, k=4)])
+        a, b = step_together([DecoderStep(first, ids), DecoderStep(second, other_ids)])
     """
     found = decoder_session.step_together(
-        [SessionStep(decoder.session, _array(ids), k) for decoder, ids, k in steps]
+        [SessionStep(decoder.session, _array(ids)) for decoder, ids in steps]
     )
-    return list(map(_tensor_or_two, found))
+    return list(map(torch.from_numpy, found))
+
+
+# The logits processors of the kernel, in its order (kernel/search.h), and their settings.
+_SETTINGS: dict[object, str] = {
+    RepetitionPenalty: "repetition_penalty",
+    NoRepeatNgram: "no_repeat_ngram",
+    MinLength: "min_length",
+    Temperature: "temperature",
+    TopK: "top_k",
+    TopP: "top_p",
+    MinP: "min_p",
+    TypicalP: "typical_p",
+}
 
 
 def _in_kernel(
     config: DecodingConfig, processors: Sequence[Processor], end_ids: Sequence[int]
 ) -> DecodingConfig | None:
     """The settings with what these processors do, if the kernel does all of it; else None."""
+    kinds = [type(each) for each in processors if not isinstance(each, MinLength)]
+    order = [list(_SETTINGS).index(type(each)) for each in processors if type(each) in _SETTINGS]
     banned = {each.end_id: each.n for each in processors if isinstance(each, MinLength)}
-    lengths = set(banned.values())
     if (
-        len(banned) < len(processors)
-        or len(lengths) > 1
+        len(order) < len(processors)
+        or order != sorted(order)
+        or len(set(kinds)) + len(banned) < len(processors)
+        or len(set(banned.values())) > 1
         or set(banned) not in (set(), set(end_ids))
     ):
         return None
-    # The limits of the texts are those of the stopping criteria.
-    changed = replace(config, max_length=2**20, min_length=min(lengths, default=0))
+    changes = {name: getattr(DecodingConfig(), name) for name in _SETTINGS.values()}
+    changes |= {_SETTINGS[type(each)]: astuple(each)[0] for each in processors}  # type: ignore[call-overload]  # dataclasses
+    try:
+        # The limits of the texts are those of the stopping criteria.
+        changed = replace(config, max_length=2**20, **changes)
+    except DecodingError:  # of a processor that no setting makes
+        return None
     return None if unsupported_search(changed) is not None else changed
 
 
@@ -190,11 +229,3 @@ def _array(tensor: Tensor, dtype: torch.dtype = torch.int64) -> NDArray:  # type
             device=tensor.device,
         )
     return tensor.detach().to(dtype).numpy()
-
-
-def _tensors(found: tuple[Floats, Tokens]) -> tuple[Tensor, Tensor]:
-    return torch.from_numpy(found[0]), torch.from_numpy(found[1])
-
-
-def _tensor_or_two(found: Floats | tuple[Floats, Tokens]) -> Tensor | tuple[Tensor, Tensor]:
-    return _tensors(found) if isinstance(found, tuple) else torch.from_numpy(found)

@@ -40,8 +40,10 @@ from jumok.native.library import (
     OK,
     OUT_OF_VOCABULARY,
     ModelDims,
+    ScoreChanges,
     SearchCall,
     StepCall,
+    Stops,
     library,
 )
 from jumok.native.packed_weights import DecoderPrecision, PackedWeights
@@ -241,6 +243,7 @@ class DecoderSession:
         config: DecodingConfig,
         stopping: StoppingCriteria,
         *,
+        sample_keys: Sequence[int] = (),
         slides: bool = False,
         on_token: OnNewToken | None = None,
         step: SearchStep | None = None,
@@ -248,21 +251,22 @@ class DecoderSession:
         """The `n_best` hypotheses of each text, the best first; it is the last call of the object.
 
         prompts (N, P) are what the decoder reads first; those of one length may fill the window of
-        a language model, which then `slides`. `on_token` is called with each token of a greedy
-        search, and at the end with those of a beam search, end tokens left out. `step` computes the
-        steps, perhaps with `search_together`. What `unsupported_search` names must not be in the
-        config.
+        a language model, which then `slides`. A sample needs the key of each text (`text_key`).
+        `on_token` is called with each token of a single hypothesis, and at the end with those of
+        several, end tokens left out. `step` computes the steps, perhaps with `search_together`.
+        What `unsupported_search` names must not be in the config.
 
         Raises NonFiniteError for logits that are NaN or infinite.
         """
         assert unsupported_search(config) is None
-        assert stopping.stop_strings is None
         ids = self._check_ids(prompts, fits=slides)
         limits = np.asarray(stopping.limits, np.int32)
         ends = np.asarray(stopping.end_ids, np.int64)
         if not slides:
             self._check_capacity(ids.shape[1] + int(limits.max(initial=1)) - 1)
         padding = self._padding
+        keys = np.array([(config.fixed_seed % 2**64, key) for key in sample_keys], np.uint64)
+        stops = Stops() if stopping.stop_strings is None else _stops(stopping)
         call = SearchCall(
             n_texts=len(ids),
             prompt_length=ids.shape[1],
@@ -278,10 +282,14 @@ class DecoderSession:
             min_length=config.min_length,
             window=self._capacity if slides else 0,
             length_penalty=config.length_penalty,
+            keys=keys.ctypes.data if config.sample else None,
+            stops=stops,
+            changes=ScoreChanges(*(getattr(config, each[0]) for each in ScoreChanges._fields_)),
         )
         self._check_status(self._library.jumok_start_search(self._request, ctypes.byref(call)))
-        self.search_rows = len(ids) * config.beam
-        greedy = on_token is not None and config.beam == 1
+        rows = config.n_best if config.sample else config.beam
+        self.search_rows = len(ids) * rows
+        greedy = on_token is not None and rows == 1
         n_reported = [0] * len(ids)
         while self._library.jumok_unfinished(self._request):
             self._check_status(self._step_search(1 if greedy else _ALL_STEPS, step))
@@ -483,18 +491,17 @@ class DecoderSession:
 
 
 class SessionStep(NamedTuple):
-    """The step of one session: the new tokens (B, T), and k > 0 for the k most likely only."""
+    """The step of one session: the new tokens (B, T)."""
 
     session: DecoderSession
     ids: Tokens
-    k: int = 0
 
 
-def step_together(steps: Sequence[SessionStep]) -> list[Floats | tuple[Floats, Tokens]]:
+def step_together(steps: Sequence[SessionStep]) -> list[Floats]:
     """The steps of several sessions of the same weights, computed as one pass.
 
-    Returns for each what `step`, or with k `top_k`, returns; the bytes are the same. T may differ.
-    Raises InputError, before a session changes, if the arguments of one are wrong.
+    Returns for each what `step` returns; the bytes are the same. T may differ. Raises InputError,
+    before a session changes, if the arguments of one are wrong.
     """
     first = steps[0].session
     _check_same_weights([step.session for step in steps])
@@ -502,11 +509,7 @@ def step_together(steps: Sequence[SessionStep]) -> list[Floats | tuple[Floats, T
         raise InputError(
             "kernel.decoder_twice", "each decoder must have one step, got two of one decoder"
         )
-    checked = []
-    for session, ids, k in steps:
-        if k:
-            session._check_k(k)
-        checked.append(session._check_ids(ids))
+    checked = [session._check_ids(ids) for session, ids in steps]
     calls = (StepCall * len(steps))(
         *(
             StepCall(step.session._request, ids.ctypes.data, ids.shape[1])
@@ -517,10 +520,7 @@ def step_together(steps: Sequence[SessionStep]) -> list[Floats | tuple[Floats, T
     _run_together([step.session for step in steps], calls, logits)
     for step, ids in zip(steps, checked, strict=True):
         step.session._length += ids.shape[1]
-    parts = np.split(logits, np.cumsum([len(ids) for ids in checked])[:-1])
-    return [
-        top_k_rows(part, k) if k else part for part, (_, _, k) in zip(parts, steps, strict=True)
-    ]
+    return np.split(logits, np.cumsum([len(ids) for ids in checked])[:-1])
 
 
 def search_together(sessions: Sequence[DecoderSession]) -> list[int]:
@@ -556,15 +556,9 @@ def _run_together(sessions: Sequence[DecoderSession], calls: Any, logits: Floats
     sessions[0]._check_status(status)
 
 
-def top_k_rows(logits: Floats, k: int) -> tuple[Floats, Tokens]:
-    """The k most likely tokens of logits (B, V), as `DecoderSession.top_k`."""
-    logits = np.ascontiguousarray(logits)
-    B, V = logits.shape
-    log_p, tokens = np.empty((B, k), np.float32), np.empty((B, k), np.int64)
-    library().jumok_topk_rows(
-        *(logits.ctypes.data, B, V, k, log_p.ctypes.data, tokens.ctypes.data), kernel_threads()
-    )
-    return log_p, tokens
+def _stops(stopping: StoppingCriteria) -> Any:
+    """Whether the newest token of a text completes a stop string, as the kernel calls it."""
+    return Stops(lambda text, tokens, n: stopping.finished(text, tokens[:n]))
 
 
 def unsupported_search(config: DecodingConfig) -> Message | None:
@@ -591,8 +585,4 @@ def unsupported_setting(config: DecodingConfig) -> str | None:
     return next(changed, None)
 
 
-_NOT_IN_KERNEL = (
-    *("sample", "coverage", "temperature", "top_k", "top_p", "min_p", "typical_p"),
-    *("repetition_penalty", "no_repeat_ngram"),
-    *("prefix", "allowed", "forbidden", "pattern", "choices", "stop"),
-)
+_NOT_IN_KERNEL = (*("coverage", "prefix", "allowed", "forbidden", "pattern", "choices"),)

@@ -4,12 +4,14 @@ import ctypes
 import logging
 import os
 from ctypes import (
+    CFUNCTYPE,
     POINTER,
     c_char_p,
     c_double,
     c_float,
     c_int,
     c_int32,
+    c_int64,
     c_size_t,
     c_uint32,
     c_void_p,
@@ -62,6 +64,22 @@ class StepCall(ctypes.Structure):
     _fields_ = (("request", c_void_p), ("ids", c_void_p), ("T", c_int32))
 
 
+Stops = CFUNCTYPE(c_int32, c_int32, POINTER(c_int64), c_int32)  # text, tokens, their number
+
+
+class ScoreChanges(ctypes.Structure):
+    """What changes the scores of tokens: the struct of the same name in kernel/sampling.h."""
+
+    _fields_ = (
+        *(
+            (name, c_float)
+            for name in ("repetition_penalty", "temperature", "top_p", "min_p", "typical_p")
+        ),
+        ("no_repeat_ngram", c_int32),
+        ("top_k", c_int32),
+    )
+
+
 class SearchCall(ctypes.Structure):
     """The prompts and the settings of a search: the struct of the same name in kernel/search.h."""
 
@@ -78,6 +96,9 @@ class SearchCall(ctypes.Structure):
             for name in (*("beam", "n_best", "early_stopping", "gnmt", "min_length", "window"),)
         ),
         ("length_penalty", c_double),
+        ("keys", c_void_p),
+        ("stops", Stops),
+        ("changes", ScoreChanges),
     )
 
 
@@ -113,7 +134,6 @@ SIGNATURES = {
     "jumok_reset": (c_int, (c_void_p, c_void_p, c_int)),
     "jumok_step": (c_int, (c_void_p, c_void_p, c_int, c_int, c_void_p, c_int)),
     "jumok_step_together": (c_int, (POINTER(StepCall), c_int, c_void_p, c_int)),
-    "jumok_topk_rows": (None, (c_void_p, c_int, c_int, c_int, c_void_p, c_void_p, c_int)),
     "jumok_topk": (c_int, (c_void_p, c_void_p, c_int, c_int, c_void_p, c_void_p, c_int)),
     "jumok_reorder": (c_int, (c_void_p, c_void_p, c_int)),
     "jumok_rewind": (None, (c_void_p, c_int)),

@@ -127,7 +127,8 @@ def unsupported_reason(model: nn.Module) -> Message | None:
                 'out either --precision or decoding.kernel = "native"',
                 name=name,
             )
-        from_jumok = type(module).__module__.startswith("jumok.")
+        path = type(module).__module__
+        from_jumok = path.startswith("jumok.") and not path.startswith("jumok.experiment.")
         if not from_jumok and type(module) not in _SUPPORTED:
             return Message(
                 "kernel.unsupported_module",

@@ -70,7 +70,7 @@ def as_array(tensor: Tensor) -> Array:
 
 def layers_of(stack: TransformerStack) -> list[TransformerLayer]:
     """The layers of a stack."""
-    return list(stack.layers)  # type: ignore[arg-type]
+    return list(stack.layers)
 
 
 def has_offset_norms(stack: TransformerStack) -> bool:

@@ -5,7 +5,6 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any
 
 import pytest
 import torch
@@ -357,30 +356,6 @@ def test_an_output_may_end_after_an_allowed_word(model: EncoderDecoder, search: 
         bos_id=2,
     )
     assert {VOCABULARY.decode(answer.ids) for answer in answers} == {"가"}
-
-
-@pytest.mark.parametrize("name", ["choices", "allowed", "pattern"])
-def test_a_prefix_leaves_enough_tokens_for_the_constraint(model: EncoderDecoder, name: str) -> None:
-    value: Any = "가|나 다 나" if name == "pattern" else ("가", "나 다 나")
-    prefix = "나 다"
-    n = len(VOCABULARY.encode(prefix)) + 2  # 나 and the end
-
-    def write(most: int) -> str:
-        config = DecodingConfig(prefix=prefix, max_length=most, **{name: value})
-        [[answer]] = generate_seq2seq(
-            model,
-            torch.tensor([[7, 9, 8]]),
-            None,
-            GenerationRequest(config, end_id=END, tokenizer=VOCABULARY),
-            bos_id=2,
-        )
-        return VOCABULARY.decode(answer.ids)
-
-    assert write(n) == "나 다 나"
-    with pytest.raises(
-        InputError, match=f"at least {n} tokens for decoding.prefix .* end token, got {n - 1}"
-    ):
-        write(n - 1)
 
 
 def test_decomposed_text_settings_are_normalised() -> None:

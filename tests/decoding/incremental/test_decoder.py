@@ -20,6 +20,7 @@ from jumok.decoding.generate import generate
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, LanguageModel
 from jumok.nn import AttentionMask, positions_from_mask, record
+from tests.combinations import pairwise
 from tests.decoding.tiny_models import (
     BOS,
     EOS,
@@ -39,7 +40,6 @@ from tests.nn.strategies import noise, tokens
 from tests.nn.tolerances import FLOAT32, close
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
-every_positions = pytest.mark.parametrize("positions", POSITIONS)
 
 
 def start_decoder(model: Model, ids: Tensor, real: Tensor) -> tuple[IncrementalDecoder, Tensor]:
@@ -51,9 +51,7 @@ def start_decoder(model: Model, ids: Tensor, real: Tensor) -> tuple[IncrementalD
     return CausalLMDecoder(model, padding, capacity=64), first
 
 
-@every_kind
-@every_positions
-@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize(("kind", "positions", "side"), pairwise(KINDS, POSITIONS, SIDES))
 def test_rows_are_repeated_reordered_dropped_and_rewound(
     kind: str, positions: str, side: Side
 ) -> None:

@@ -5,18 +5,21 @@ Shapes: B rows, N sources (one row or several beams each), S source tokens, T ne
 V vocabulary.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
+from jumok.decoding.callbacks import OnToken
 from jumok.decoding.config import DecodingConfig
 from jumok.decoding.hypothesis import Hypothesis
 from jumok.decoding.inputs import GenerationInputs
 from jumok.decoding.processors import Processor
 from jumok.models.encoder_decoder import EncoderDecoder
 from jumok.models.heads import LanguageModel
+from jumok.nn.cache import DecoderCache
 from jumok.nn.hooks import HookPoint, shared_copy
 from jumok.nn.masks import positions_from_mask
 
@@ -89,12 +92,43 @@ class SupportsSearch(Protocol):
     """A decoder that searches by itself, in C++."""
 
     def search(
-        self, inputs: GenerationInputs, config: DecodingConfig, processors: Sequence[Processor]
+        self,
+        inputs: GenerationInputs,
+        config: DecodingConfig,
+        processors: Sequence[Processor],
+        on_token: OnToken | None,
     ) -> list[list[Hypothesis]] | None:
         """What `generate` returns; None: search step by step."""
 
 
-class Seq2SeqDecoder:
+class _CachedDecoder(ABC):
+    """Abstract: a decoder with the cache of a PyTorch model."""
+
+    _cache: DecoderCache
+
+    @property
+    def length(self) -> int:
+        """Positions in the cache, padding included."""
+        return self._cache.length
+
+    def step(self, ids: Tensor) -> Tensor:
+        """(B, T) int64 -> (B, V) float32."""
+        return self._logits(ids, slice(-1, None))[:, 0]
+
+    def step_all(self, ids: Tensor) -> Tensor:
+        """(B, T) int64 -> (B, T, V) float32."""
+        return self._logits(ids, slice(None))
+
+    @abstractmethod
+    def _logits(self, ids: Tensor, positions: slice) -> Tensor:
+        """The logits after these positions of the new tokens."""
+
+    def rewind(self, tokens: int) -> None:
+        """Remove the newest `tokens` positions of every row from the cache."""
+        self._cache.rewind(tokens)
+
+
+class Seq2SeqDecoder(_CachedDecoder):
     """An encoder-decoder with encoded sources; it decodes at most `capacity` tokens.
 
     The first input of `step` is the token that starts a target ([BOS]). Beams of one source are
@@ -125,19 +159,6 @@ class Seq2SeqDecoder:
         self._cache = model.decoder.make_cache(capacity)
         self._beams = 1  # adjacent rows for each source
 
-    @property
-    def length(self) -> int:
-        """Positions in the cache."""
-        return self._cache.length
-
-    def step(self, ids: Tensor) -> Tensor:
-        """(B, T) int64 -> (B, V) float32."""
-        return self._logits(ids, slice(-1, None))[:, 0]
-
-    def step_all(self, ids: Tensor) -> Tensor:
-        """(B, T) int64 -> (B, T, V) float32."""
-        return self._logits(ids, slice(None))
-
     @torch.inference_mode()
     def _logits(self, ids: Tensor, positions: slice) -> Tensor:
         hidden = self._model.decode(ids, self._memory, self._source_mask, cache=self._cache)
@@ -158,12 +179,8 @@ class Seq2SeqDecoder:
             self._memory = self._memory[sources]
             self._source_mask = None if self._source_mask is None else self._source_mask[sources]
 
-    def rewind(self, tokens: int) -> None:
-        """Remove the newest `tokens` positions of every row from the cache."""
-        self._cache.rewind(tokens)
 
-
-class AttentionRecordingDecoder:
+class AttentionRecordingDecoder(Seq2SeqDecoder):
     """A Seq2SeqDecoder that also returns cross-attention, the mean of all layers and heads.
 
     Its hooks are on a shared copy of the model, so the model can be used meanwhile. It is slower:
@@ -192,17 +209,11 @@ class AttentionRecordingDecoder:
         for name, point in view.named_modules():
             if isinstance(point, HookPoint) and name.endswith("cross_attention.hook_pattern"):
                 point.register_forward_hook(lambda *call: self._weights.append(call[2]))
-        self._decoder = Seq2SeqDecoder(view, source, source_mask, capacity=capacity)
-        self.vocabulary_size = self._decoder.vocabulary_size
-        self._source_mask = (
+        super().__init__(view, source, source_mask, capacity=capacity)
+        self._all_sources = (
             torch.ones_like(source, dtype=torch.bool) if source_mask is None else source_mask
         )
         self._ids = source[:, :1]  # the tokens (B, T) of the newest step
-
-    @property
-    def length(self) -> int:
-        """Positions in the cache."""
-        return self._decoder.length
 
     def attention(self) -> Tensor:
         """The weights of the newest token of each row, 0 on padding: (B, S) float32."""
@@ -211,30 +222,15 @@ class AttentionRecordingDecoder:
 
     def source_mask(self) -> Tensor:
         """True at the real tokens of all sources, finished ones included: (N, S) bool."""
-        return self._source_mask
+        return self._all_sources
 
-    def step(self, ids: Tensor) -> Tensor:
-        """(B, T) int64 -> (B, V) float32."""
+    def _logits(self, ids: Tensor, positions: slice) -> Tensor:
         self._weights.clear()
         self._ids = ids
-        return self._decoder.step(ids)
-
-    def step_all(self, ids: Tensor) -> Tensor:
-        """(B, T) int64 -> (B, T, V) float32."""
-        self._weights.clear()
-        self._ids = ids
-        return self._decoder.step_all(ids)
-
-    def reorder(self, rows: Tensor) -> None:
-        """Keep these rows (B') int64, in this order."""
-        self._decoder.reorder(rows)
-
-    def rewind(self, tokens: int) -> None:
-        """Remove the newest `tokens` positions of every row from the cache."""
-        self._decoder.rewind(tokens)
+        return super()._logits(ids, positions)
 
 
-class CausalLMDecoder:
+class CausalLMDecoder(_CachedDecoder):
     """A language model; at most `capacity` positions, prompts included.
 
     The first input of `step` are the prompts, padded on the left (`left_pad`); `padding` is the
@@ -257,19 +253,6 @@ class CausalLMDecoder:
         self._padding = padding
         self._cache = model.decoder.make_cache(capacity)
 
-    @property
-    def length(self) -> int:
-        """Positions in the cache, padding included."""
-        return self._cache.length
-
-    def step(self, ids: Tensor) -> Tensor:
-        """(B, T) int64 -> (B, V) float32."""
-        return self._logits(ids, slice(-1, None))[:, 0]
-
-    def step_all(self, ids: Tensor) -> Tensor:
-        """(B, T) int64 -> (B, T, V) float32."""
-        return self._logits(ids, slice(None))
-
     @torch.inference_mode()
     def _logits(self, ids: Tensor, positions: slice) -> Tensor:
         start, end = self.length, self.length + ids.shape[1]
@@ -286,10 +269,6 @@ class CausalLMDecoder:
         """Keep these rows (B') int64, in this order."""
         self._cache.select(rows)
         self._padding = None if self._padding is None else self._padding[rows]
-
-    def rewind(self, tokens: int) -> None:
-        """Remove the newest `tokens` positions of every row from the cache."""
-        self._cache.rewind(tokens)
 
 
 def left_pad(ids: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:

@@ -279,11 +279,6 @@ int jumok_topk(AnyRequest* request, const int64_t* ids, int T, int k, float* log
                int threads) {
   return jumok::catch_bad_alloc([&] { return request->top_k(ids, T, k, log_p, tokens, threads); });
 }
-// The k most likely tokens of logits (rows, V), as in jumok_topk.
-void jumok_topk_rows(const float* logits, int rows, int V, int k, float* log_p, int64_t* tokens,
-                     int threads) {
-  jumok::top_k_rows(logits, rows, V, k, log_p, tokens, threads);
-}
 int jumok_reorder(AnyRequest* request, const int64_t* order, int n) {
   return jumok::catch_bad_alloc([&] { return request->reorder(order, n); });
 }
@@ -318,6 +313,17 @@ int jumok_search_together(AnyRequest* const* requests, int n, int* statuses, int
     for (int i = 0; i < n; ++i)
       statuses[i] = requests[i]->search->advance(logits + first_rows[i] * V, threads);
     return static_cast<int>(jumok::OK);
+  });
+}
+// Logits (V) after n tokens, changed as in a greedy search or before a sample.
+int jumok_change_scores(const jumok::ScoreChanges* changes, const int64_t* tokens, int n,
+                        float* scores, int V) {
+  return jumok::catch_bad_alloc([&] {
+    std::vector<float> changed(scores, scores + V);
+    jumok::lower(*changes, std::vector<int64_t>(tokens, tokens + n), changed);
+    jumok::truncate(*changes, changed);
+    std::copy(changed.begin(), changed.end(), scores);
+    return jumok::OK;
   });
 }
 int jumok_unfinished(const AnyRequest* request) { return request->search->n_unfinished(); }

@@ -24,9 +24,9 @@ using AttentionFormat =
                            std::is_same_v<typename Bfloat16::Input, Bfloat>,
                        Bfloat16, Float32>;
 
-// Parts of a batch: enough for a preempted thread to leave some to the others, and enough tokens for
-// the packed weights to be read often from the caches.
-constexpr int PARTS_PER_THREAD = 2, MIN_PART_TOKENS = 32;
+// Parts of a batch: enough for a thread that has lost its core to leave some to the others, at best
+// four for each, and enough tokens for the packed weights to be read often from the caches.
+constexpr int MIN_PARTS_PER_THREAD = 2, PARTS_PER_THREAD = 4, MIN_PART_TOKENS = 32;
 
 // One head of one text: S queries, keys and values, `stride` elements apart.
 struct HeadView {
@@ -261,7 +261,7 @@ void encode(const Transformer<Format>& model, const Embed& embed, float* x, cons
             int N, const int32_t* positions, int threads) {
   const int n = offsets[N];
   const int parts = std::min({N, PARTS_PER_THREAD * threads, n / MIN_PART_TOKENS});
-  if (threads <= 1 || parts < PARTS_PER_THREAD * threads)
+  if (threads <= 1 || parts < MIN_PARTS_PER_THREAD * threads)
     return encode_batch(model, thread_workspace<Format>(), embed, x, offsets, N, positions,
                         threads);
   std::vector<int> first(parts + 1, N);  // text

@@ -1,7 +1,7 @@
-// Greedy search and beam search: the loop of generation, from prompts to hypotheses.
+// Greedy search, sampling and beam search: the loop of generation, from prompts to hypotheses.
 //
-// The equations are those of src/jumok/decoding/beam.py, which is the reference: values and ranks
-// are float32 as there, so that the same log-probabilities give the same hypotheses.
+// The equations are those of src/jumok/decoding/beam.py and generate.py, which are the reference:
+// values and ranks are float32 as there, so that the same log-probabilities give the same hypotheses.
 //
 // N texts, P prompt tokens, K beams, V vocabulary, B rows (the alive hypotheses of all texts).
 
@@ -12,6 +12,7 @@
 #include <limits>
 #include <numeric>
 
+#include "sampling.h"
 #include "top_k.h"
 #include "transformer.h"
 
@@ -43,12 +44,17 @@ struct SearchCall {
   int32_t min_length;      // generated tokens before an end token
   int32_t window;  // positions of a language model whose older half is dropped when they are full
   double length_penalty;
+  const uint64_t* keys;  // (N, 2) of the random numbers of the texts; null: no sampling
+  // Whether the newest of n tokens ends a text besides `ends`; null: none does.
+  int32_t (*stops)(int32_t text, const int64_t* tokens, int32_t n);
+  ScoreChanges changes;
 };
-static_assert(sizeof(void*) == 8 || sizeof(SearchCall) == 64, "web/src/model/search.ts writes it");
+static_assert(sizeof(void*) == 8 || sizeof(SearchCall) == 104, "web/src/model/search.ts writes it");
 
 struct Found {
   float value = 0;  // the sum of scores of an alive one, the rank of a finished one
   bool ended = false;
+  int number = 0;  // of a sample
   std::vector<int64_t> tokens;  // generated, the end token included
   std::vector<float> log_p;     // of the model
 };
@@ -66,6 +72,7 @@ class Search {
       const int skipped = call.padding == nullptr ? 0 : static_cast<int>(call.padding[n]);
       texts_[n].prompt.assign(call.prompts + n * P + skipped, call.prompts + (n + 1) * P);
       texts_[n].limit = call.limits[n];
+      if (call.keys != nullptr) texts_[n].key = {call.keys[2 * n], call.keys[2 * n + 1]};
       texts_[n].alive.resize(1);
       unfinished_.push_back(n);
     }
@@ -105,20 +112,31 @@ class Search {
 
   // Ends a step with its logits (B, V), which change; a Status.
   int advance(float* logits, int threads) {
-    const int B = n_rows();
-    cached_ += static_cast<int>(ids_.size()) / B;
-    std::vector<Best> best(B);
-    ThreadPool::instance().parallel_for(B, threads, [&](int row) {
-      best[row] = best_of(logits + static_cast<size_t>(row) * V_);
+    cached_ += static_cast<int>(ids_.size()) / n_rows();
+    // The samples of a text share its prompt.
+    const int copies = t_ == 0 && call_.keys != nullptr ? call_.n_best : 1;
+    std::vector<Row> rows;
+    for (const int n : unfinished_) {
+      std::vector<Found>& alive = texts_[n].alive;
+      if (copies > 1) alive.resize(copies);
+      for (int i = 0; i < copies && copies > 1; ++i) alive[i].number = i;
+      for (const Found& one : alive) rows.push_back({texts_[n], one});
+    }
+    std::vector<Best> best(rows.size());
+    ThreadPool::instance().parallel_for(static_cast<int>(rows.size()), threads, [&](int row) {
+      best[row] = best_of(logits + static_cast<size_t>(row / copies) * V_, rows[row]);
     });
     for (const Best& one : best)
       if (!one.finite) return NOT_FINITE;
     ++t_;
-    return call_.beam > 1 ? advance_beams(best) : advance_rows(best);
+    return call_.beam > 1 ? advance_beams(best) : advance_rows(best, copies);
   }
 
-  // The hypotheses of a text, the best first; of greedy search what it has so far.
+  // The hypotheses of a text, the best first, or its samples; of greedy search, and of a single
+  // sample, what it has so far. Text -1: those of the newest step of a single text, before any
+  // that ended were ranked.
   const std::vector<Found>& results(int text) const {
+    if (text < 0) return newest_;
     const Text& one = texts_[text];
     return call_.beam == 1 && one.finished.empty() ? one.alive : one.finished;
   }
@@ -131,17 +149,22 @@ class Search {
   }
 
  private:
-  static constexpr float NEVER = -std::numeric_limits<float>::infinity();
-
   struct Text {
     std::vector<int64_t> prompt;  // without padding
     int limit = 0;
+    std::array<uint64_t, 2> key = {};
     std::vector<Found> alive, finished;
   };
 
-  // The best tokens of a row: their log-probabilities and their ids, C of each.
+  struct Row {
+    const Text& text;
+    const Found& found;
+  };
+
+  // The best tokens of a row, or its sample: their scores, their log-probabilities and their ids,
+  // C of each.
   struct Best {
-    std::vector<float> log_p;
+    std::vector<float> score, log_p;
     std::vector<int64_t> token;
     bool finite = true;
   };
@@ -180,40 +203,75 @@ class Search {
     cached_ = 0;
   }
 
-  // The best tokens of a row; an end token that comes too early has the score -infinity.
-  Best best_of(float* logits) const {
+  // The best tokens of a row, or its sample; an end token that comes too early is banned.
+  Best best_of(float* logits, const Row& row) const {
     Best best;
     const float log_sum = log_sum_exp(logits, V_);
     best.finite = std::isfinite(log_sum);
     if (!best.finite) return best;
-    if (t_ < call_.min_length)
-      for (const int64_t end : ends_) logits[end] = NEVER;
-    const int C = std::min(call_.beam > 1 ? 2 * call_.beam : 1, V_);
-    best.log_p.resize(C), best.token.resize(C);
-    select_top_k(logits, V_, C, log_sum, best.log_p.data(), best.token.data());
+    const int C = call_.keys != nullptr || call_.beam == 1 ? 1 : std::min(2 * call_.beam, V_);
+    best.score.resize(C), best.token.resize(C);
+    if (call_.keys == nullptr && !call_.changes.any()) {
+      ban_ends(logits);
+      select_top_k(logits, V_, C, log_sum, best.score.data(), best.token.data());
+      best.log_p = best.score;
+      return best;
+    }
+    std::vector<float> scores(logits, logits + V_);
+    std::vector<int64_t> tokens = row.text.prompt;
+    tokens.insert(tokens.end(), row.found.tokens.begin(), row.found.tokens.end());
+    // Beams add up log-probabilities.
+    if (call_.beam > 1)
+      for (float& each : scores) each -= log_sum;
+    lower(call_.changes, tokens, scores);
+    ban_ends(scores.data());
+    truncate(call_.changes, scores);
+    if (call_.keys == nullptr) {
+      select_top_k(scores.data(), V_, C, 0, best.score.data(), best.token.data());
+    } else {
+      best.token[0] = draw(scores, uniform(row.text.key, row.found.number, t_));
+      best.score[0] = scores[best.token[0]];
+    }
+    for (const int64_t token : best.token) best.log_p.push_back(logits[token] - log_sum);
     return best;
   }
 
-  // Greedy search: every row gets its best token.
-  int advance_rows(const std::vector<Best>& best) {
+  void ban_ends(float* scores) const {
+    if (t_ < call_.min_length)
+      for (const int64_t end : ends_) scores[end] = NEVER;
+  }
+
+  // Greedy search and sampling: every row gets a token. The first step has `copies` rows of each
+  // row of the decoder.
+  int advance_rows(const std::vector<Best>& best, int copies) {
     std::vector<int> going_on;
     std::vector<int64_t> order, ids;
-    for (size_t row = 0; row < unfinished_.size(); ++row) {
-      Text& text = texts_[unfinished_[row]];
-      Found& one = text.alive[0];
-      const bool allowed = best[row].log_p[0] > NEVER;  // else every token is banned
-      if (allowed) {
-        one.tokens.push_back(best[row].token[0]);
-        one.log_p.push_back(best[row].log_p[0]);
-        one.ended = is_end(one.tokens.back());
+    newest_.clear();
+    size_t row = 0;
+    for (const int n : unfinished_) {
+      Text& text = texts_[n];
+      std::vector<Found> alive;
+      for (Found& one : text.alive) {
+        const size_t at = row++;
+        const bool allowed = best[at].score[0] > NEVER;  // else every token is banned
+        if (allowed) {
+          one.ended = ends(n, one, best[at].token[0]);
+          one.tokens.push_back(best[at].token[0]);
+          one.log_p.push_back(best[at].log_p[0]);
+        }
+        if (allowed && call_.n_texts == 1) newest_.push_back(one);
+        if (!allowed || one.ended || t_ >= text.limit) {
+          text.finished.push_back(std::move(one));
+          continue;
+        }
+        order.push_back(static_cast<int64_t>(at / copies));
+        ids.push_back(one.tokens.back());
+        alive.push_back(std::move(one));
       }
-      if (!allowed || one.ended || t_ >= text.limit) {
-        text.finished.swap(text.alive);
-        continue;
-      }
-      going_on.push_back(unfinished_[row]);
-      order.push_back(static_cast<int64_t>(row));
-      ids.push_back(one.tokens.back());
+      text.alive.swap(alive);
+      if (!text.alive.empty()) going_on.push_back(n);
+      std::sort(text.finished.begin(), text.finished.end(),
+                [](const Found& a, const Found& b) { return a.number < b.number; });
     }
     return go_on(going_on, order, ids);
   }
@@ -221,11 +279,14 @@ class Search {
   int advance_beams(const std::vector<Best>& best) {
     std::vector<int> going_on;
     std::vector<int64_t> order, ids;
+    newest_.clear();
     size_t first_row = 0;
     for (const int n : unfinished_) {
       Text& text = texts_[n];
       const size_t rows = text.alive.size();
-      const std::vector<int> parents = extend(text, best.data() + first_row);
+      const std::vector<int> parents = extend(n, best.data() + first_row);
+      if (call_.n_texts == 1)
+        newest_.insert(newest_.end(), text.alive.begin(), text.alive.end());
       if (is_done(text)) {
         text.finished.resize(std::min<size_t>(text.finished.size(), call_.n_best));
         text.alive.clear();
@@ -249,13 +310,14 @@ class Search {
 
   // One step of a text: the best of the candidates that end are finished, the best of the others
   // are alive. Returns the parent of each alive hypothesis.
-  std::vector<int> extend(Text& text, const Best* rows) const {
+  std::vector<int> extend(int number, const Best* rows) {
+    Text& text = texts_[number];
     const int K = call_.beam;
     std::vector<Candidate> candidates;
     for (size_t w = 0; w < text.alive.size(); ++w)
       for (size_t c = 0; c < rows[w].token.size(); ++c)
-        if (rows[w].log_p[c] > NEVER)
-          candidates.push_back({rows[w].log_p[c] + text.alive[w].value, static_cast<int>(w),
+        if (rows[w].score[c] > NEVER)
+          candidates.push_back({rows[w].score[c] + text.alive[w].value, static_cast<int>(w),
                                 static_cast<int>(c), rows[w].token[c]});
     const auto better = [](const Candidate& a, const Candidate& b) {
       if (a.value != b.value) return a.value > b.value;
@@ -271,7 +333,8 @@ class Search {
     std::vector<int> parents;
     for (size_t i = 0; i < n; ++i) {
       const Candidate& one = candidates[i];
-      const bool ended = is_end(one.token), stops = ended || t_ >= text.limit;
+      const bool ended = ends(number, text.alive[one.parent], one.token);
+      const bool stops = ended || t_ >= text.limit;
       if (stops ? i >= static_cast<size_t>(K) : alive.size() >= static_cast<size_t>(K)) continue;
       Found found = text.alive[one.parent];
       found.value = one.value;
@@ -279,6 +342,7 @@ class Search {
       found.tokens.push_back(one.token);
       found.log_p.push_back(rows[one.parent].log_p[one.place]);
       if (stops) {
+        if (call_.n_texts == 1) newest_.push_back(found);
         finish(text, found, one.value / norm(t_));
       } else {
         alive.push_back(std::move(found));
@@ -309,8 +373,13 @@ class Search {
     return best / norm(length) <= worst;
   }
 
-  bool is_end(int64_t token) const {
-    return std::find(ends_.begin(), ends_.end(), token) != ends_.end();
+  // Whether a token ends a text after those of a hypothesis.
+  bool ends(int text, const Found& found, int64_t token) const {
+    if (std::find(ends_.begin(), ends_.end(), token) != ends_.end()) return true;
+    if (call_.stops == nullptr) return false;
+    std::vector<int64_t> tokens = found.tokens;
+    tokens.push_back(token);
+    return call_.stops(text, tokens.data(), static_cast<int>(tokens.size())) != 0;
   }
 
   float norm(int t) const { return static_cast<float>(length_norm(std::max(t, 1))); }
@@ -319,10 +388,11 @@ class Search {
   }
 
   RowDecoder& decoder_;
-  const SearchCall call_;  // its pointers are not used after the constructor
+  const SearchCall call_;  // its arrays are not used after the constructor
   const int V_;
   const std::vector<int64_t> ends_;
   std::vector<Text> texts_;
+  std::vector<Found> newest_;     // of a single text
   std::vector<int> unfinished_;   // texts, in order
   std::vector<int64_t> ids_;      // (B, T) what the decoder reads next
   std::vector<int64_t> padding_;  // of the prompts
