@@ -1,7 +1,5 @@
 """Traces of random numbers, of any shape, without a model."""
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -94,8 +92,3 @@ def random_trace(info: TraceInfo | None = None, **changes: int) -> Trace:
     """A trace of random numbers."""
     info = info or random_info(**changes)
     return Trace.from_tensors(random_tensors(info), info)
-
-
-def with_notes(info: TraceInfo, *notes: str) -> TraceInfo:
-    """The same header with these notes."""
-    return replace(info, notes=notes)

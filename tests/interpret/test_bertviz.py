@@ -1,7 +1,6 @@
 """Traces from the arguments of BertViz, and back."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -97,13 +96,6 @@ def test_several_sequences_and_their_padding() -> None:
     assert cut["attention"][0].shape == (1, 3, 2, 2)
 
 
-def test_two_texts() -> None:
-    given = weights(5, 5)
-    trace = from_attention(given, ["[CLS]", "가", "[SEP]", "나", "[SEP]"], sentence_b_start=3)
-    assert trace.info.tokens("source").segments == (0, 0, 0, 1, 1)
-    assert to_bertviz(trace)["sentence_b_start"] == 3
-
-
 def test_padding_is_not_a_second_text() -> None:
     """Some models give padding the segment 1."""
     given = weights(5, 5)
@@ -124,13 +116,6 @@ def test_byte_pieces_are_decoded() -> None:
     assert tokens.spans == ((0, 0), (0, 1), (1, 2), (1, 2), (3, 5), (5, 5))
     assert tokens.special == (1, 0, 0, 0, 0, 1)
     assert tokens.words == (UNKNOWN_ID, 0, 0, 0, 1, UNKNOWN_ID)
-
-
-def test_blanks_and_lines_of_bytes() -> None:
-    tokens = from_attention(weights(4, 4), ["ĠĠíķĺ", "Ġ", "ÂłĊ", "Ġa"]).info.tokens("source")
-    assert tokens.text == "하 \u00a0\n a"
-    assert tokens.spans == ((0, 1), (1, 2), (2, 4), (5, 6))
-    assert tokens.words == (0, 1, UNKNOWN_ID, 1)
 
 
 @pytest.mark.parametrize(
@@ -162,13 +147,6 @@ def test_round_trip() -> None:
         else:
             pairs = zip(back[name], value, strict=True)  # type: ignore[literal-required]
             assert all(torch.equal(actual, reference) for actual, reference in pairs)
-
-
-def test_it_is_a_file_like_any_other(tmp_path: Path) -> None:
-    trace = from_attention(**encoder_decoder(), title="t5")
-    again = Trace.open(trace.save(tmp_path / "t5.safetensors"))
-    assert again.info == trace.info
-    assert np.array_equal(again.weights("cross", 1), trace.weights("cross", 1))
 
 
 @pytest.mark.parametrize("name", ["bert-masked", "gpt2-language", "bart-plain"])

@@ -13,13 +13,17 @@ from torch import Tensor
 import jumok
 from jumok.errors import InputError
 from jumok.interpret.interventions import Effects, patch_heads, patch_hidden, sweep_heads
-from jumok.interpret.recorder import attention_modules, backbones_by_side
+from jumok.models.points import attention_modules, backbones_by_side
 from jumok.nn.hooks import shared_copy
 from jumok.tasks.pipeline.pipeline import Pipeline
+from tests.combinations import slow
 from tests.errors import raises
 from tests.interpret.random_models import KINDS, loaded_of, texts_of
 
 TOLERANCE = 1e-5  # relative: float32, and the batch of a hand-written run has another size
+
+FAST = ("classifier", "language model", "sequences")
+SLOW = [kind for kind in KINDS if kind not in FAST]
 
 
 def text_of(kind: str) -> str:
@@ -81,7 +85,7 @@ def shapes(effects: Effects) -> dict[str, tuple[int, ...]]:
     return {name: table.shape for name, table in effects.values.items()}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*FAST, *map(slow, SLOW)])
 def test_a_sweep_equals_weights_set_to_zero_one_head_at_a_time(kind: str) -> None:
     loaded, text = loaded_of(kind), text_of(kind)
     effects = sweep_heads(loaded, text)
@@ -110,7 +114,9 @@ def test_a_sweep_equals_weights_set_to_zero_one_head_at_a_time(kind: str) -> Non
     assert any(value != plain for value in seen)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("pairs", "regression")])
+@pytest.mark.parametrize(
+    "kind", [*FAST, *(slow(kind) for kind in SLOW if kind not in ("pairs", "regression"))]
+)
 def test_patched_heads_equal_columns_written_by_hand(kind: str) -> None:
     loaded, text, other = loaded_of(kind), text_of(kind), other_of(kind)
     assert other != text
@@ -158,7 +164,9 @@ def test_patched_heads_equal_columns_written_by_hand(kind: str) -> None:
             assert effects.values[block][layer, head] == pytest.approx(expected, rel=TOLERANCE)
 
 
-@pytest.mark.parametrize("kind", ["classifier", "language model", "sequences", "masked"])
+@pytest.mark.parametrize(
+    "kind", ["classifier", slow("language model"), "sequences", slow("masked")]
+)
 def test_patched_hidden_states(kind: str) -> None:
     loaded, text, other = loaded_of(kind), text_of(kind), other_of(kind)
     effects = patch_hidden(loaded, text, other)

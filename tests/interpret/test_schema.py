@@ -11,9 +11,14 @@ from jumok.interpret.schema import (
     Beam,
     Candidate,
     Chosen,
+    CircuitGraph,
     Classification,
     Decoding,
     Explained,
+    GraphEdge,
+    GraphFeature,
+    GraphNode,
+    GraphPeak,
     Step,
     TraceInfo,
     Word,
@@ -33,6 +38,17 @@ def full() -> TraceInfo:
         after=likely,
         chosen=Chosen(id=7, piece=EVIL, log_probability=-0.7),
         beams=(Beam(id=1, parent=0, token=7, piece="▁은", score=-1.0, ended=False, best=True),),
+    )
+    node = GraphNode(
+        kind="feature",
+        side="source",
+        layer=0,
+        token=1,
+        number=7,
+        value=2.0,
+        influence=0.5,
+        name=EVIL,
+        answer=None,
     )
     return replace(
         random_info(B=1),
@@ -60,6 +76,31 @@ def full() -> TraceInfo:
             text=EVIL,
         ),
         regression=(3.5,),
+        circuit=CircuitGraph(
+            nodes=(node, replace(node, kind="logit", answer=EVIL)),
+            edges=(
+                GraphEdge(
+                    source=0,
+                    target=1,
+                    weight=-1.5,
+                    measured=0.25,
+                    head=("encoder", 0, 1),
+                    head_weight=-0.5,
+                ),
+            ),
+            features=(
+                GraphFeature(
+                    side="source",
+                    layer=0,
+                    number=7,
+                    peaks=(GraphPeak(pieces=(EVIL, "▁은"), at=1, value=2.5),),
+                ),
+            ),
+            replacement=0.75,
+            completeness=0.5,
+            total_nodes=40,
+            total_edges=300,
+        ),
         notes=(EVIL,),
     )
 
@@ -84,7 +125,8 @@ def test_every_documented_key_exists() -> None:
     tree = json.loads(full().to_json())
     assert list(tree) == [
         *("title", "task", "model", "made", "blocks", "sides", "muted", "classification"),
-        *("regression", "next", "lens", "decoding", "more_decodings", "notes"),
+        *("regression", "next", "lens", "decoding", "more_decodings", "frames", "circuit"),
+        "notes",
     ]
     assert json.loads(random_info().to_json())["decoding"] is None
 

@@ -62,9 +62,19 @@ def test_large_traces_leave_out_optional_tensors(
     assert len(info.notes) == 1 + notes
     monkeypatch.setattr(writing, "MAX_FLOAT32_BYTES", floats - 1)
     kept, info = finalize(given, random_info())
+    assert (writing.ROUNDED in info.notes) == (left_out == "scores")
     if left_out == "scores":
         assert kept["encoder.0.weights"].dtype == np.float16
         assert kept["rotary"].dtype == kept["encoder.entropy"].dtype == np.float32
+
+
+def test_whole_traces_keep_everything_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "MAX_FLOAT32_BYTES", 0)
+    given = everything()
+    kept, info = finalize(given, random_info(), whole=True)
+    assert kept.keys() == {*given, "encoder.thumbnails", "encoder.entropy"}
+    assert {kept[name].dtype.name for name in kept} == {"float32", "uint8"}
+    assert info.notes == ()
 
 
 def test_numbers_beyond_float16_stay_float32(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,21 +15,21 @@ from torch import Tensor, nn
 import jumok
 from jumok.errors import InputError
 from jumok.interpret import tracing
-from jumok.interpret.recorder import backbones_by_side
 from jumok.interpret.schema import Tokens
 from jumok.interpret.trace import Trace
 from jumok.interpret.trace_writer import NO_PARAMETERS
 from jumok.interpret.tracing import trace
 from jumok.models import EncoderDecoder, EncoderDecoderClassifier
+from jumok.models.points import backbones_by_side
 from jumok.nn.hooks import HookPoint, record
 from jumok.tasks.pipeline.pipeline import Pipeline
 from tests import hf_folders
+from tests.combinations import singly
 from tests.errors import raises
 from tests.interpret.random_models import KINDS, READINGS, REVIEWS, loaded_of, texts_of
 from tests.models.small_models import POSITIONS
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
-every_position = pytest.mark.parametrize("positions", POSITIONS)
 
 FOREIGN = {
     "bert": hf_folders.bert,
@@ -128,8 +128,7 @@ def _check_equations(made: Trace, block: str, layer: int, number: int) -> None:
             assert abs(norms[h, s] - np.linalg.norm(arriving)) < 1e-4 * max(1, norms[h, s])
 
 
-@every_kind
-@every_position
+@pytest.mark.parametrize(("kind", "positions"), singly(KINDS, POSITIONS))
 def test_a_trace_equals_the_forward_pass(kind: str, positions: str) -> None:
     loaded = loaded_of(kind, positions)
     assert_true(loaded, trace(loaded, texts_of(kind), explain=False))
@@ -244,6 +243,9 @@ def test_parameters_of_large_models_are_left_out(monkeypatch: pytest.MonkeyPatch
     made = trace(loaded_of("classifier"), REVIEWS[0])
     assert not any(name.startswith("parameters.") for name in made.names)
     assert made.info.notes == (NO_PARAMETERS,)
+    made = trace(loaded_of("classifier"), REVIEWS[0], whole=True)
+    assert any(name.startswith("parameters.") for name in made.names)
+    assert made.info.notes == ()
 
 
 def test_rotary_angles_are_recorded() -> None:
@@ -345,6 +347,17 @@ def test_a_language_model_continues_its_text() -> None:
     n = decoding.prompt  # later tokens do not change earlier ones
     mine, reference = only.weights("decoder", 1), made.weights("decoder", 1)[:, :n, :n]
     assert np.abs(mine - reference).max() < 1e-6
+
+
+def test_a_language_model_generates_within_its_window() -> None:
+    """Unless max_length is set: with 256 new tokens the trace would not contain the text."""
+    loaded = loaded_of("language model").with_decoding(["max_length=256", "min_length=200"])
+    made = trace(loaded, "이 영화\n")
+    row, decoding = made.info.tokens("target"), made.info.decoding
+    assert decoding is not None
+    assert len(row) == loaded.recipe.model.max_length < 200
+    assert row.text.startswith("이 영화")
+    assert decoding.prompt == len(row) - len(decoding.steps) > 0
 
 
 def test_a_language_model_that_generates_beyond_its_window() -> None:

@@ -4,10 +4,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 
 from jumok.models import EncoderDecoder, LanguageModel
-from jumok.nn import AttentionMask, record
+from jumok.nn import AttentionMask
 from jumok.nn.attention_kernels import MAX_BMM_KEYS
 from tests.models.small_models import POSITIONS, VOCABULARY, set_seed, small
 from tests.nn.strategies import seeds, sequence_mask, tokens
@@ -51,31 +50,6 @@ def test_a_target_depends_on_the_source_and_its_own_past(left: bool) -> None:
         assert torch.equal(model(source, changed, target_mask=mask)[:, :t], before[:, :t])
     source[:, -1] = (source[:, -1] + 1) % VOCABULARY
     assert (model(source, target, target_mask=mask)[0] != before[0]).any(-1).all()
-
-
-@pytest.mark.parametrize("watch", [False, True])
-@pytest.mark.parametrize("norm_first", [False, True])
-@every_positions
-def test_the_jacobian_is_zero_above_the_diagonal(
-    positions: str, norm_first: bool, watch: bool
-) -> None:
-    """d y[i] / d x[j] is exactly 0 for j > i, and nonzero for every j <= i."""
-    T = 5
-    config = small(positions=positions, norm_first=norm_first)
-    stack = randomized(LanguageModel(config)).double().eval().decoder.stack
-    locations = torch.arange(T)[None]
-
-    def result(x: Tensor) -> Tensor:
-        if not watch:
-            return stack(x[None], locations, AttentionMask(causal=True))[0]
-        with record(stack):
-            return stack(x[None], locations, AttentionMask(causal=True))[0]
-
-    x = torch.randn(T, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    jacobian = torch.autograd.functional.jacobian(result, x)  # (T, D, T, D)
-    assert isinstance(jacobian, Tensor)
-    touched = jacobian.abs().amax((1, 3)) > 0
-    assert torch.equal(touched, torch.ones(T, T, dtype=torch.bool).tril())
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "relative"])

@@ -42,70 +42,33 @@ def test_the_defaults_are_the_papers_base_model() -> None:
     assert 63e6 <= n <= 65e6
 
 
-def test_the_parameter_count_of_the_big_model() -> None:
-    """213 million."""
-    with torch.device("meta"):
-        big = TransformerConfig(d_model=1024, n_heads=16, d_ff=4096, dropout=0.3)
-        n = n_parameters(EncoderDecoder(big))
-    assert n == table_3(37_000, 6, 1024, 4096)
-    assert 209e6 <= n <= 217e6
-
-
 @pytest.mark.parametrize(
-    ("changes", "sentence"),
+    ("changes", "code"),
     [
-        (
-            {"n_heads": 7},
-            "d_model must be divisible by n_heads, got d_model=512, n_heads=7; try 8 heads",
-        ),
-        ({"vocabulary_size": 0}, "vocabulary_size must be at least 1, got 0"),
-        ({"n_layers": -1}, "n_layers must be at least 0 and at most 2147483648, got -1"),
-        ({"max_length": -1}, "max_length must be at least 1, got -1"),
-        (
-            {"max_length": 100_000_000},
-            "max_length must be at most 131,072 with sinusoidal positions, got 100,000,000; use",
-        ),
-        (
-            {"positions": "rotary", "d_model": 6, "n_heads": 2},
-            "d_head must be even for rotary positions, got 3; try",
-        ),
-        (
-            {"positions": "rotary", "d_head": 5},
-            "d_head must be even for rotary positions, got 5; try",
-        ),
-        ({"d_head": -4}, "d_head must be at least 1, got -4"),
-        ({"d_head": 0}, "d_head must be at least 1, got 0"),
-        ({"n_segments": -1}, "n_segments must be at least 0, got -1"),
-        ({"target_vocabulary_size": 0}, "target_vocabulary_size must be at least 1, got 0"),
-        ({"norm_eps": -1.0}, "norm_eps must be positive and finite, got -1.0; or leave it out"),
-        ({"norm_eps": math.nan}, "norm_eps must be positive and finite, got nan; or leave it out"),
-        (
-            {"attention_scale": math.inf},
-            "attention_scale must be positive and finite, got inf; or leave it out",
-        ),
-        (
-            {"relative_attention_max_distance": 8},
-            "got 32 and 8",
-        ),
-        (
-            {"relative_attention_max_distance": 16},
-            "got 32 and 16",
-        ),
-        (
-            {"relative_attention_num_buckets": 2},
-            "got 2 and 128",
-        ),
-        (
-            {"relative_attention_max_distance": 0},
-            "got 32 and 0",
-        ),
-        ({"relative_attention_max_distance": 2**40}, "both at most 2,147,483,648"),
+        ({"n_heads": 7}, "nn.d_model_not_divisible"),
+        ({"vocabulary_size": 0}, "config.out_of_range"),
+        ({"n_layers": -1}, "config.out_of_range"),
+        ({"max_length": -1}, "config.out_of_range"),
+        ({"max_length": 100_000_000}, "model.max_length_of_sinusoids"),
+        ({"positions": "rotary", "d_model": 6, "n_heads": 2}, "model.odd_d_head"),
+        ({"positions": "rotary", "d_head": 5}, "model.odd_d_head"),
+        ({"d_head": -4}, "config.out_of_range"),
+        ({"d_head": 0}, "config.out_of_range"),
+        ({"n_segments": -1}, "config.out_of_range"),
+        ({"target_vocabulary_size": 0}, "config.out_of_range"),
+        ({"norm_eps": -1.0}, "config.out_of_range"),
+        ({"norm_eps": math.nan}, "config.out_of_range"),
+        ({"attention_scale": math.inf}, "config.out_of_range"),
+        ({"relative_attention_max_distance": 8}, "nn.relative_attention_buckets"),
+        ({"relative_attention_max_distance": 16}, "nn.relative_attention_buckets"),
+        ({"relative_attention_num_buckets": 2}, "nn.relative_attention_buckets"),
+        ({"relative_attention_max_distance": 0}, "nn.relative_attention_buckets"),
+        ({"relative_attention_max_distance": 2**40}, "nn.relative_attention_buckets"),
     ],
 )
-def test_invalid_values_are_rejected(changes: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(InputError) as error:
+def test_invalid_values_are_rejected(changes: dict[str, Any], code: str) -> None:
+    with raises(InputError, code):
         TransformerConfig(**changes)
-    assert sentence in str(error.value)
 
 
 @pytest.mark.parametrize(("buckets", "distance"), [(4, 3), (5, 3), (32, 17)])

@@ -9,6 +9,7 @@ from torch import Tensor
 from jumok.models import EncoderDecoder, LanguageModel
 from jumok.nn import AttentionMask, positions_from_mask, record
 from jumok.nn.attention_kernels import MAX_BMM_KEYS
+from tests import combinations
 from tests.models.small_models import POSITIONS, VOCABULARY, small
 from tests.nn.strategies import sequence_mask, tokens
 from tests.nn.tolerances import FLOAT32, FLOAT64, close, randomized
@@ -27,7 +28,6 @@ PADDING = {
 }
 every_positions = pytest.mark.parametrize("positions", POSITIONS)
 both_orders = pytest.mark.parametrize("norm_first", [False, True], ids=["post", "pre"])
-every_padding = pytest.mark.parametrize("padding", PADDING)
 
 
 def in_chunks(model: LanguageModel, ids: Tensor, real: Tensor, ends: list[int]) -> Tensor:
@@ -43,9 +43,9 @@ def in_chunks(model: LanguageModel, ids: Tensor, real: Tensor, ends: list[int]) 
 
 
 @torch.no_grad()
-@every_padding
-@both_orders
-@every_positions
+@pytest.mark.parametrize(
+    ("positions", "norm_first", "padding"), combinations.pairwise(POSITIONS, [False, True], PADDING)
+)
 def test_every_chunking(positions: str, norm_first: bool, padding: str) -> None:
     model = randomized(LanguageModel(small(positions=positions, norm_first=norm_first)))
     model = model.double().eval()
@@ -70,8 +70,7 @@ def test_positions_continue_from_the_cache(positions: str, norm_first: bool) -> 
 
 
 @torch.no_grad()
-@both_orders
-@every_positions
+@pytest.mark.parametrize(("positions", "norm_first"), combinations.singly(POSITIONS, [False, True]))
 def test_encoder_decoder_with_a_cache(positions: str, norm_first: bool) -> None:
     """The source is projected once and its padding stays hidden."""
     model = randomized(EncoderDecoder(small(positions=positions, norm_first=norm_first)))

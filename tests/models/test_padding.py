@@ -15,6 +15,7 @@ from jumok.models import (
 )
 from jumok.models.config import Pooling
 from jumok.nn import AttentionMask, positions_from_mask
+from tests.combinations import pairwise
 from tests.models.small_models import POSITIONS, VOCABULARY, padded, set_seed, small
 from tests.nn.strategies import seeds, sequence_mask, tokens
 from tests.nn.tolerances import FLOAT64, close, gradients, randomized
@@ -64,9 +65,9 @@ def test_the_ids_of_padding_do_not_matter(data: st.DataObject, left: bool, train
     assert not gradients(model)["encoder.embedding.tokens.weight"][VOCABULARY - 1].any()
 
 
-@pytest.mark.parametrize("left", [False, True], ids=["right", "left"])
-@pytest.mark.parametrize("norm_first", [False, True])
-@every_positions
+@pytest.mark.parametrize(
+    ("positions", "norm_first", "left"), pairwise(POSITIONS, [False, True], [False, True])
+)
 def test_sequence_to_sequence(positions: str, norm_first: bool, left: bool) -> None:
     """Source and target padded in a batch against each pair by itself."""
     model = (

@@ -16,6 +16,7 @@ Result = Literal["pass", "fail", "not applicable"]
 
 FLOAT32 = 1e-5  # other summation order: 1e-6 after 12 layers; logic errors are above 1e-3
 EXACT = 0.0
+ALONE = "alone = batched"
 
 
 class NotApplicable(JumokError):  # noqa: N818  (not an error)
@@ -126,8 +127,19 @@ def run_check(check: Check, measure: Callable[[], Measurement]) -> CheckResult:
 
 
 def run_checks(target: CheckTarget, checks: Sequence[Check]) -> Iterator[CheckResult]:
-    """Run the checks one after another and yield each result."""
-    return (check.measure(target) for check in checks)
+    """Run the checks one after another and yield each result.
+
+    A model of one's own is compared in batches and alone; nothing else computes it.
+    """
+
+    def not_applicable() -> Measurement:
+        raise NotApplicable("check.own_model", "nothing else computes a model of one's own")
+
+    for check in checks:
+        if target.pipeline.is_own and check.name != ALONE:
+            yield run_check(check, not_applicable)
+        else:
+            yield check.measure(target)
 
 
 def max_difference(outputs: Outputs, expected: Outputs) -> float:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from jumok.checks.incremental import cached, native
 from jumok.checks.invariance import (
+    ALONE,
     EXACT,
     Check,
     CheckResult,
@@ -103,7 +104,7 @@ def all_checks(
     return [
         ReadIdsCheck(),
         InvarianceCheck(
-            "alone = batched",
+            ALONE,
             "each text alone, and in a batch with longer and shorter ones",
             unbatched,
         ),

@@ -127,7 +127,8 @@ def _in_one_batch(target: CheckTarget, *, left: bool) -> Outputs:
     decoder_ids, output_mask = padded(targets, target.padding_id) if targets else (None, mask)
     compute = pipeline.logits if pipeline.has_logits else pipeline.hidden_states
     outputs = compute(ids.to(device), mask.to(device), segments, decoder_ids)
-    if isinstance(pipeline.model, TextClassifier | PairClassifier | EncoderDecoderClassifier):
+    of_texts = TextClassifier | PairClassifier | EncoderDecoderClassifier
+    if isinstance(pipeline.model, of_texts) or (pipeline.is_own and outputs.ndim == 2):
         return list(outputs.cpu())
     return unpad(outputs, output_mask)
 

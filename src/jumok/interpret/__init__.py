@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         token_groups,
     )
     from jumok.interpret.bertviz import BertViz, from_attention, to_bertviz
+    from jumok.interpret.checkpoint_trace import trace_checkpoints
     from jumok.interpret.decoding_trace import trace_forced, trace_generation
     from jumok.interpret.head_patterns import HeadScores, score_heads
     from jumok.interpret.hf_trace.trace import trace_transformers
@@ -25,9 +26,15 @@ if TYPE_CHECKING:
         Block,
         Candidate,
         Chosen,
+        CircuitGraph,
         Classification,
         Decoding,
         Explained,
+        Frame,
+        GraphEdge,
+        GraphFeature,
+        GraphNode,
+        GraphPeak,
         ModelInfo,
         Step,
         Tokens,
@@ -42,11 +49,17 @@ __all__ = [
     "Block",
     "Candidate",
     "Chosen",
+    "CircuitGraph",
     "Classification",
     "Decoding",
     "DisplayOptions",
     "Effects",
     "Explained",
+    "Frame",
+    "GraphEdge",
+    "GraphFeature",
+    "GraphNode",
+    "GraphPeak",
     "HeadScores",
     "ModelInfo",
     "Step",
@@ -64,25 +77,10 @@ __all__ = [
     "sweep_heads",
     "to_bertviz",
     "token_groups",
+    "trace_checkpoints",
     "trace_forced",
     "trace_generation",
     "trace_transformers",
 ]
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "aggregate": ("DisplayOptions", "display_weights", "renormalize", "token_groups"),
-        "bertviz": ("BertViz", "from_attention", "to_bertviz"),
-        "decoding_trace": ("trace_forced", "trace_generation"),
-        "head_patterns": ("HeadScores", "score_heads"),
-        "hf_trace.trace": ("trace_transformers",),
-        "interventions": ("Effects", "patch_heads", "patch_hidden", "sweep_heads"),
-        "logit_lens": ("lens_logits",),
-        "schema": (
-            *("Beam", "Block", "Candidate", "Chosen", "Classification", "Decoding", "Explained"),
-            *("ModelInfo", "Step", "Tokens", "TraceInfo", "Word"),
-        ),
-        "trace": ("Trace",),
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -42,7 +42,8 @@ def trace_generation(
     best, n_prompt = task.generate_one(pipeline, text, recorder)
     return best.hypothesis.ids, Decoding(
         method=_method(config),
-        settings=dataclasses.asdict(config),
+        settings=dataclasses.asdict(config)
+        | ({"seed": config.fixed_seed} if config.sample else {}),
         prompt=n_prompt,
         steps=recorder.steps(best.hypothesis, pipeline.target_vocabulary),
         output=best.text,

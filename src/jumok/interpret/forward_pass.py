@@ -24,7 +24,17 @@ Batch = Mapping[Side, PaddedBatch]
 
 
 def copy_for_hooks(pipeline: Pipeline, decode: Mapping[str, object]) -> Pipeline:
-    """The pipeline with a shared copy of the model and the torch kernel, for hooks."""
+    """The pipeline with a shared copy of the model and the torch kernel, for hooks.
+
+    Raises InputError for a model of one's own, and for `decode` where no text is generated.
+    """
+    if pipeline.is_own:
+        raise TraceError(
+            "trace.own_model",
+            "a trace needs the attention of a Transformer of jumok, got the model {name} of one's "
+            "own; use the hooks of PyTorch on .model",
+            name=pipeline.recipe.model.architecture,
+        )
     if pipeline.task.generates:
         overrides = [
             f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in decode.items()

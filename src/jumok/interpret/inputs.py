@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from jumok.decoding import DecodingConfig
 from jumok.errors import TraceError
 from jumok.interpret.decoding_trace import trace_forced, trace_generation
 from jumok.interpret.schema import Decoding, Side
@@ -96,7 +97,7 @@ def _continued_inputs(
         if all(continuations) and pipeline.has_logits:
             decodings = [trace_forced(pipeline, text, new) for text, new in pairs]
     else:
-        generated = [trace_generation(pipeline, text) for text in texts]
+        generated = [trace_generation(_within_window(pipeline, text), text) for text in texts]
         rows = [
             continuation_sequence(pipeline, text, ids)
             for text, (ids, _) in zip(texts, generated, strict=True)
@@ -107,3 +108,16 @@ def _continued_inputs(
         for each, row in zip(decodings, rows, strict=False)
     )
     return TraceInputs({"target": tuple(row.last(max_length) for row in rows)}, in_window)
+
+
+def _within_window(pipeline: Pipeline, text: str) -> Pipeline:
+    """The pipeline with new tokens that fit next to the text, unless max_length was set.
+
+    A trace has one window; with the default of 256 tokens it would not contain the text.
+    """
+    config = pipeline.recipe.decoding
+    room = pipeline.recipe.model.max_length - len(continuation_sequence(pipeline, text, []))
+    if config.max_length != DecodingConfig.max_length or not 1 <= room < config.max_length:
+        return pipeline
+    limits = {"max_length": room, "min_length": min(config.min_length, room)}
+    return pipeline.with_decoding([f"{name}={value}" for name, value in limits.items()])

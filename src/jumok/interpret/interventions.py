@@ -16,18 +16,17 @@ Shapes: R changed runs in a batch, H heads, T tokens, S keys, K width of a head,
 model, L labels, V vocabulary.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from jumok.errors import TraceError
-from jumok.interpret import recorder
 from jumok.interpret.forward_pass import (
     Batch,
     collate_tokens,
@@ -36,9 +35,16 @@ from jumok.interpret.forward_pass import (
     pad_sides,
 )
 from jumok.interpret.inputs import TraceInputs, trace_inputs
-from jumok.interpret.schema import Side
 from jumok.interpret.sequences import continuation_sequence, source_sequence
 from jumok.models import CharacterClassifier
+from jumok.models.points import (
+    Edit,
+    attention_modules,
+    backbones_by_side,
+    hooked,
+    mute_heads,
+    points,
+)
 from jumok.tasks.inputs.batches import PaddedBatch
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.tokenizer import piece_or_empty
@@ -47,6 +53,7 @@ Measure: TypeAlias = Literal["probability", "log_probability", "score"]
 Intervention: TypeAlias = Literal["mute", "patch_heads", "patch_hidden"]
 Floats = NDArray[np.float64]
 Head: TypeAlias = tuple[str, int, int]  # block, layer, head
+Place: TypeAlias = tuple[str, int]  # block or side, layer
 
 MAX_BATCH_WEIGHTS = 2**23  # attention weights of one layer, over the runs of a batch
 
@@ -133,12 +140,10 @@ def sweep_heads(
     Raises InputError as `jumok.trace` does, and for a model without an answer.
     """
     subject = _subject(pipeline, text, answer, decode, mute)
-    values: dict[str, list[list[float]]] = {}
-    for block, _, module in recorder.attention_modules(subject.pipeline.model):
-        changed = subject.values(
-            module.n_heads, module.hook_pattern.register_forward_hook, _mute_one_each
-        )
-        values.setdefault(block, []).append(changed)
+    values: dict[Place, list[float]] = {
+        (block, layer): subject.values(f"{block}.{layer}.weights", module.n_heads)
+        for block, layer, module in attention_modules(subject.pipeline.model)
+    }
     return subject.effects("mute", values)
 
 
@@ -167,17 +172,11 @@ def patch_heads(
     Raises InputError as `sweep_heads` does, and unless both texts have equally many tokens.
     """
     subject = _subject(pipeline, text, answer, decode, mute)
-    model = subject.pipeline.model
-    batch = subject.other_batch(other)
-    attentions = recorder.attention_modules(model)
-    with _record_inputs([attention.module.output for attention in attentions]) as outputs:
-        other_value = subject.measure(batch)
-    values: dict[str, list[list[float]]] = {}
-    for (block, _, module), mixed in zip(attentions, outputs, strict=True):
-        patch = _patch_columns(mixed, module.d_head)  # mixed (1, T, H*K)
-        changed = subject.values(module.n_heads, module.output.register_forward_pre_hook, patch)
-        values.setdefault(block, []).append(changed)
-    return subject.effects("patch_heads", values, other_value)
+    names: dict[Place, str] = {
+        (block, layer): f"{block}.{layer}.mixed"
+        for block, layer, _ in attention_modules(subject.pipeline.model)
+    }
+    return subject.patched("patch_heads", names, other)
 
 
 def patch_hidden(
@@ -201,23 +200,12 @@ def patch_hidden(
     (2, 7)
     """
     subject = _subject(pipeline, text, answer, decode, mute)
-    layers: list[tuple[Side, nn.Module]] = [
-        (side, layer)
-        for side, backbone in recorder.backbones_by_side(subject.pipeline.model).items()
-        for layer in backbone.stack.layers
-    ]
-    with _record_inputs([layer for _, layer in layers]) as inputs:
-        other_value = subject.measure(subject.other_batch(other))
-    values: dict[str, list[list[float]]] = {}
-    for (side, layer), hidden in zip(layers, inputs, strict=True):
-        patch = _patch_token(hidden)  # hidden (1, T, D)
-        changed = subject.values(hidden.shape[1], layer.register_forward_pre_hook, patch)
-        values.setdefault(side, []).append(changed)
-    return subject.effects("patch_hidden", values, other_value)
-
-
-Handle: TypeAlias = torch.utils.hooks.RemovableHandle
-Hook: TypeAlias = Callable[..., object]
+    names: dict[Place, str] = {
+        (side, layer): f"{side}.hidden.{layer}"
+        for side, backbone in backbones_by_side(subject.pipeline.model).items()
+        for layer in range(len(backbone.stack.layers))
+    }
+    return subject.patched("patch_hidden", names, other)
 
 
 class _Answer(NamedTuple):
@@ -241,25 +229,36 @@ class _Subject:
         """The measure of a batch of one text."""
         return float(self._measure(batch)[0])
 
-    def values(
-        self,
-        n: int,
-        register: Callable[[Hook], Handle],
-        change: Callable[[Tensor], Hook],
-    ) -> list[float]:
-        """The measure after each of n changes, several in a batch: `change` gets their indices."""
+    def values(self, name: str, n: int, other: Tensor | None = None) -> list[float]:
+        """The measure after each of n changes of a point, several in a batch.
+
+        Change i replaces head or token i by that of `other` (1, n, ...); None: by 0.
+        """
+        point = points(self.pipeline.model)[name]
         found: list[float] = []
         longest = max(rows.input_ids.shape[1] for rows in self.batch.values())
-        heads = max(each.module.n_heads for each in recorder.attention_modules(self.pipeline.model))
+        heads = max(each.module.n_heads for each in attention_modules(self.pipeline.model))
         at_once = max(1, MAX_BATCH_WEIGHTS // (heads * longest**2))
         for start in range(0, n, at_once):
             indices = torch.arange(start, min(start + at_once, n), device=self.pipeline.device)
-            handle = register(change(indices))
+            handle = point.hook(_replace_one_each(indices, other))
             try:
                 found += self._measure(_repeat(self.batch, len(indices))).tolist()
             finally:
                 handle.remove()
         return found
+
+    def patched(
+        self, intervention: Intervention, names: Mapping[Place, str], text: str
+    ) -> "Effects":
+        """The effects of the heads or tokens of each point, taken from the run on another text."""
+        with hooked(self.pipeline.model, names.values()) as other:
+            other_value = self.measure(self.other_batch(text))
+        values = {
+            place: self.values(name, other[name].shape[1], other[name])
+            for place, name in names.items()
+        }
+        return self.effects(intervention, values, other_value)
 
     def other_batch(self, text: str) -> Batch:
         """The inputs for another text, with the target of this one."""
@@ -290,12 +289,15 @@ class _Subject:
     def effects(
         self,
         intervention: Intervention,
-        values: Mapping[str, list[list[float]]],
+        values: Mapping[Place, list[float]],  # of a block or side, and a layer
         other_value: float | None = None,
     ) -> Effects:
         """The effects of measured values. Raises InputError if one is not finite."""
         value = self.measure(self.batch)
-        tables = {name: np.array(table, np.float64) for name, table in values.items()}
+        rows = defaultdict[str, list[list[float]]](list)
+        for (name, _), row in values.items():
+            rows[name].append(row)
+        tables = {name: np.array(table, np.float64) for name, table in rows.items()}
         if not all(np.isfinite(table).all() for table in (np.array(value), *tables.values())):
             raise TraceError(
                 "trace.answer_not_finite",
@@ -339,7 +341,7 @@ def _subject(
             '"characters"; jumok.trace records its attention',
         )
     own = copy_for_hooks(pipeline, decode or {})
-    recorder.mute_heads(own.model, mute)
+    mute_heads(own.model, mute)
     inputs = trace_inputs(own, [text], None if target is None else [target])
     batch = _collate(own, inputs)
     with torch.inference_mode():
@@ -432,59 +434,12 @@ def _repeat(batch: Batch, n: int) -> Batch:
     return {side: PaddedBatch(rows.input_ids.expand(n, -1), None) for side, rows in batch.items()}
 
 
-def _mute_one_each(heads: Tensor) -> Hook:
-    """A hook on weights (R, H, T, S): run r has the weights of head heads[r] set to 0."""
+def _replace_one_each(indices: Tensor, other: Tensor | None) -> Edit:
+    """An edit of (R, n, ...): run r has head or token indices[r] of `other` (1, n, ...), or 0."""
 
-    def hook(point: nn.Module, inputs: tuple[Tensor, ...], weights: Tensor) -> Tensor:
-        changed = weights.clone()
-        changed[torch.arange(len(heads)), heads] = 0
+    def edit(x: Tensor) -> Tensor:
+        changed = x.clone()
+        changed[torch.arange(len(indices)), indices] = 0 if other is None else other[0, indices]
         return changed
 
-    return hook
-
-
-def _patch_columns(other: Tensor, width: int) -> Callable[[Tensor], Hook]:
-    """Hooks on mixed values (R, T, H*K): run r has the columns of head heads[r] of the other."""
-
-    def change(heads: Tensor) -> Hook:
-        def hook(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            changed = inputs[0].clone()
-            for run, head in enumerate(heads.tolist()):
-                columns = slice(head * width, (head + 1) * width)
-                changed[run, :, columns] = other[0, :, columns]
-            return (changed, *inputs[1:])
-
-        return hook
-
-    return change
-
-
-def _patch_token(other: Tensor) -> Callable[[Tensor], Hook]:
-    """Hooks on hidden states (R, T, D): run r has that of token tokens[r] of the other."""
-
-    def change(tokens: Tensor) -> Hook:
-        def hook(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            changed = inputs[0].clone()
-            changed[torch.arange(len(tokens)), tokens] = other[0, tokens]
-            return (changed, *inputs[1:])
-
-        return hook
-
-    return change
-
-
-@contextmanager
-def _record_inputs(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
-    """The first input of each module, in order, after one forward pass inside this context."""
-    recorded: list[Tensor] = []
-
-    def keep(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        recorded[modules.index(module)] = inputs[0].detach()
-
-    recorded += [torch.empty(0)] * len(modules)
-    handles = [module.register_forward_pre_hook(keep) for module in modules]
-    try:
-        yield recorded
-    finally:
-        for handle in handles:
-            handle.remove()
+    return edit

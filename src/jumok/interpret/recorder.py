@@ -1,71 +1,42 @@
-"""Record the tensors of a trace with hooks on a jumok model, and mute heads.
+"""Record the tensors of a trace with hooks on a jumok model.
 
 docs/trace.md lists the names of the tensors. Shapes: B sequences, H heads, G key heads, T queries,
 S keys, K width of a head, D width of the model.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import NamedTuple
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
-from jumok.errors import TraceError
 from jumok.interpret.schema import (
     SIDES,
     Block,
     BlockName,
     ModelInfo,
-    Muted,
     Side,
     positions_and_norm,
 )
 from jumok.models import Decoder, Encoder, TransformerConfig
 from jumok.models.backbones import backbones
-from jumok.nn.attention import MultiHeadAttention
-from jumok.nn.disentangled import DisentangledAttention, RelativeEmbedding
+from jumok.models.points import (
+    AttentionModule,
+    attention_modules,
+    backbones_by_side,
+    hooked,
+    points,
+)
 from jumok.nn.embedding import TokenEmbedding
-from jumok.nn.hooks import HookPoint
-from jumok.nn.layer import ResidualNorm, TransformerLayer
 from jumok.nn.positions import RotaryPositions
 
 TOP_K = 10  # candidates in a trace after each token of a decoder
 
 Array = NDArray[np.generic]
 Recorded = dict[str, Tensor]
-
-
-class AttentionModule(NamedTuple):
-    """One attention module of a model, with its block and layer."""
-
-    block: BlockName
-    layer: int
-    module: MultiHeadAttention
-
-
-def backbones_by_side(model: nn.Module) -> dict[Side, Encoder | Decoder]:
-    """The backbones of a model by the side of a trace that they process."""
-    names: dict[str, Side] = {"encoder": "source", "decoder": "target"}
-    return {names[name]: backbone for name, backbone in backbones(model).items()}
-
-
-def attention_modules(model: nn.Module) -> list[AttentionModule]:
-    """All attention modules: the encoder's, the decoder's self-attention, its cross-attention."""
-    found: list[AttentionModule] = []
-    for side, backbone in backbones_by_side(model).items():
-        own: BlockName = "encoder" if side == "source" else "decoder"
-        layers = _layers(backbone)
-        found += [AttentionModule(own, i, layer.self_attention) for i, layer in enumerate(layers)]
-        found += [
-            AttentionModule("cross", i, layer.cross_attention)
-            for i, layer in enumerate(layers)
-            if layer.cross_attention is not None
-        ]
-    return found
 
 
 def describe_blocks(model: nn.Module) -> tuple[Block, ...]:
@@ -124,7 +95,7 @@ def model_info(model: nn.Module, config: TransformerConfig, family: str) -> Mode
 
 @contextmanager
 def record(model: nn.Module) -> Iterator[Recorded]:
-    """Record one forward pass of a model inside this context.
+    """Record one forward pass of a model inside this context; the tensors are there after it.
 
         copy = shared_copy(model)
         with record(copy) as recorded:
@@ -134,17 +105,21 @@ def record(model: nn.Module) -> Iterator[Recorded]:
     A hook that replaces weights must be registered before. A shared copy of a compiled model is not
     compiled, so its hooks are called.
     """
-    recorded: Recorded = {}
-    hooks = [
-        hook
-        for side, backbone in backbones_by_side(model).items()
-        for hook in _hook(side, backbone, recorded)
-    ]
-    try:
+    with hooked(model, points(model)) as recorded, ExitStack() as stack:
+        for side, backbone in backbones_by_side(model).items():
+            stack.callback(_keep_tokens(side, backbone, recorded).remove)
+        for attention in attention_modules(model):
+            stack.callback(_keep_mask(attention, recorded).remove)
         yield recorded
-    finally:
-        for hook in hooks:
-            hook.remove()
+    for block, layer, module in attention_modules(model):
+        values = recorded[f"{block}.{layer}.v"]
+        recorded[f"{block}.{layer}.value_norms"] = value_norms(values, module.output.weight)
+        if (shared := recorded.get(f"{block}.bias")) is not None:
+            recorded[f"{block}.{layer}.bias"] = shared  # (1, H, T, S)
+    for block in ("encoder", "decoder"):
+        recorded.pop(f"{block}.bias", None)
+    for name, x in recorded.items():
+        recorded[name] = x.detach()
 
 
 def to_arrays(recorded: Recorded) -> dict[str, Array]:
@@ -187,7 +162,7 @@ def parameter_tensors(model: nn.Module) -> Recorded:
     for side, backbone in backbones_by_side(model).items():
         if {"norms of an extension", "attention of an extension"} & {*backbone.stack.extensions()}:
             return {}
-        for i, layer in enumerate(_layers(backbone)):
+        for i, layer in enumerate(backbone.stack.layers):
             for name, parameter in layer.named_parameters():
                 found[f"parameters.{side}.{i}.{name}"] = parameter
         embedding = backbone.embedding
@@ -224,174 +199,24 @@ def value_norms(v: Tensor, weight: Tensor) -> Tensor:
     return torch.stack(norms, 1)
 
 
-def mute_heads(model: nn.Module, heads: Iterable[tuple[str, int, int]]) -> tuple[Muted, ...]:
-    """Set the attention weights of heads to 0; return the heads sorted, without duplicates.
-
-    A head is (block, layer, head). The model is changed: pass a shared copy
-    (`nn.hooks.shared_copy`). Raises InputError for a head that the model does not have.
-    """
-    modules = attention_modules(model)
-    selected: dict[tuple[str, int], set[int]] = defaultdict(set)
-    for block, layer, head in heads:
-        n_heads = {each.layer: each.module.n_heads for each in modules if each.block == block}
-        if not n_heads:
-            names = ", ".join(dict.fromkeys(each.block for each in modules))
-            raise TraceError(
-                "trace.muted_block",
-                "the block of a muted head must be one of {names}, got {block!r}",
-                names=names,
-                block=block,
-            )
-        if layer not in n_heads or not 0 <= head < n_heads[layer]:
-            raise TraceError(
-                "trace.muted_head_range",
-                "a muted head of block {block} must be in layers 0 to {n_heads} and heads 0 to "
-                "{n_heads_2}, got head {head} of layer {layer}",
-                block=block,
-                n_heads=max(n_heads),
-                n_heads_2=n_heads[min(n_heads)] - 1,
-                head=head,
-                layer=layer,
-            )
-        selected[block, layer].add(head)
-    muted: list[Muted] = []
-    for each in modules:
-        off = sorted(selected.get((each.block, each.layer), ()))
-        if off:
-            each.module.hook_pattern.register_forward_hook(_zero_heads(off))
-            muted += [(each.block, each.layer, head) for head in off]
-    return tuple(muted)
-
-
-def _zero_heads(heads: list[int]) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], Tensor]:
-    def hook(point: nn.Module, inputs: tuple[Tensor, ...], weights: Tensor) -> Tensor:
-        zeroed = weights.clone()  # (B, H, T, S)
-        zeroed[:, heads] = 0
-        return zeroed
-
-    return hook
-
-
-def _layers(backbone: Encoder | Decoder) -> Sequence[TransformerLayer]:
-    return [layer for layer in backbone.stack.layers if isinstance(layer, TransformerLayer)]
-
-
-Handle = torch.utils.hooks.RemovableHandle
-Keep = Callable[[Tensor], None]
-
-
-def _hook(side: Side, backbone: Encoder | Decoder, recorded: Recorded) -> Iterator[Handle]:
-    """Hooks on a whole encoder or decoder."""
-    own: BlockName = "encoder" if side == "source" else "decoder"
-    layers = _layers(backbone)
-
-    def keep(name: str) -> Keep:
-        def store(x: Tensor) -> None:
-            recorded[name] = x.detach()
-
-        return store
-
+def _keep_tokens(side: Side, backbone: Encoder | Decoder, recorded: Recorded) -> RemovableHandle:
+    """Record the embeddings of tokens; no hook on the table, which both sides may share."""
     tokens = backbone.embedding.tokens
 
-    def keep_tokens(ids: Tensor) -> None:  # no hook on `tokens`: both sides may share it
+    def hook(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        ids = inputs[0]
         recorded[f"{side}.embedding"] = tokens(ids)
-        recorded[f"parameters.{side}.embedding.tokens"] = tokens.weight[torch.unique(ids)].detach()
+        recorded[f"parameters.{side}.embedding.tokens"] = tokens.weight[torch.unique(ids)]
 
-    yield _before(backbone.embedding, keep_tokens)
-    for i, layer in enumerate(layers):
-        yield _before(layer, keep(f"{side}.hidden.{i}"))
-        yield from _hook_attention(own, i, layer.self_attention, recorded)
-        if layer.cross_attention is not None:
-            yield from _hook_attention("cross", i, layer.cross_attention, recorded)
-        for name, module in _steps(layer):
-            yield _after(module, keep(f"{side}.steps.{i}.{name}"))
-        for name, residual in _residual_norms(layer):
-            if residual.norm_first and not isinstance(residual.norm, nn.Identity):
-                yield _after(residual.norm, keep(f"{side}.steps.{i}.{name}_input"))
-            if not isinstance(residual.sublayer_norm, nn.Identity):
-                yield _after(residual.sublayer_norm, keep(f"{side}.steps.{i}.{name}_normed"))
-        yield _before(layer.feed_forward.down, keep(f"{side}.steps.{i}.hidden"))
-    yield _after(backbone.stack.norm, keep(f"{side}.hidden.{len(layers)}"))
-    if not isinstance(backbone.stack.relative, RelativeEmbedding | None):
-
-        def keep_bias(bias: Tensor) -> None:
-            for i in range(len(layers)):
-                recorded[f"{own}.{i}.bias"] = bias.detach()  # (1, H, T, S)
-
-        yield _after(backbone.stack.relative, keep_bias)
+    return backbone.embedding.register_forward_pre_hook(hook)
 
 
-def _steps(layer: TransformerLayer) -> Iterator[tuple[str, nn.Module]]:
-    """The modules of a layer whose outputs are recorded, by their names in a trace."""
-    yield "self_attention", layer.self_attention.output
-    yield "after_self_attention", layer.self_attention_norm
-    if layer.cross_attention is not None and layer.cross_attention_norm is not None:
-        yield "cross_attention", layer.cross_attention.output
-        yield "after_cross_attention", layer.cross_attention_norm
-    yield "feed_forward", layer.feed_forward
-    yield "after_feed_forward", layer.feed_forward_norm
+def _keep_mask(attention: AttentionModule, recorded: Recorded) -> RemovableHandle:
+    block, layer, module = attention
 
-
-def _residual_norms(layer: TransformerLayer) -> Iterator[tuple[str, ResidualNorm]]:
-    """The residual connection and norm of each sublayer."""
-    yield "self_attention", layer.self_attention_norm
-    if layer.cross_attention_norm is not None:
-        yield "cross_attention", layer.cross_attention_norm
-    yield "feed_forward", layer.feed_forward_norm
-
-
-def _hook_attention(
-    block: BlockName, layer: int, attention: MultiHeadAttention, recorded: Recorded
-) -> Iterator[Handle]:
-    """Hooks on one attention: each step of equation (1)."""
-    prefix = f"{block}.{layer}"
-
-    def keep(name: str) -> Keep:
-        def store(x: Tensor) -> None:
-            recorded[f"{prefix}.{name}"] = x.detach()
-
-        return store
-
-    def keep_values(v: Tensor) -> None:
-        recorded[f"{prefix}.v"] = v.detach()
-        recorded[f"{prefix}.value_norms"] = value_norms(v.detach(), attention.output.weight)
-
-    def keep_mask(table: Tensor) -> None:
-        B, _, T, S = recorded[f"{prefix}.scores"].shape
+    def hook(point: nn.Module, inputs: tuple[Tensor, ...], table: Tensor) -> None:
+        B, _, T, S = recorded[f"{block}.{layer}.scores"].shape
         # the same for all heads: (B|1, 1, T|1, S) or (T, S)
         add_mask(recorded, block, layer, table.expand(B, 1, T, S)[:, 0])
 
-    def keep_mixed(x: Tensor) -> None:
-        recorded[f"{prefix}.mixed"] = attention.split(x.detach())  # (B, H, T, K)
-
-    points: list[tuple[HookPoint, Keep]] = [
-        (attention.hook_q, keep("q")),
-        (attention.hook_k, keep("k")),
-        (attention.hook_v, keep_values),
-        (attention.hook_scores, keep("scores")),
-        (attention.hook_pattern, keep("weights")),
-        (attention.hook_mask, keep_mask),
-    ]
-    if isinstance(attention, DisentangledAttention):
-        points.append((attention.hook_position_scores, keep("bias")))
-    for point, store in points:
-        yield _after(point, store)
-    yield _before(attention.output, keep_mixed)
-
-
-def _after(module: nn.Module, keep: Keep) -> Handle:
-    """Record the output of a module."""
-
-    def hook(module: nn.Module, inputs: tuple[Tensor, ...], result: Tensor) -> None:
-        keep(result)
-
-    return module.register_forward_hook(hook)
-
-
-def _before(module: nn.Module, keep: Keep) -> Handle:
-    """Record the input of a module."""
-
-    def hook(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        keep(inputs[0])
-
-    return module.register_forward_pre_hook(hook)
+    return module.hook_mask.register_forward_hook(hook)

@@ -37,6 +37,7 @@ Setting: TypeAlias = (
     bool | int | float | str | tuple[bool | int | float | str | None, ...] | None
 )  # of decoding
 Muted: TypeAlias = tuple[BlockName, int, int]  # block, layer, head
+NodeKind: TypeAlias = Literal["token", "feature", "error", "logit"]
 
 SIDES: Mapping[BlockName, tuple[Side, Side]] = {  # of the queries and the keys of each block
     "encoder": ("source", "source"),
@@ -240,7 +241,7 @@ class Beam:
     >>> import jumok
     >>> trace = jumok.trace(jumok.load("note", device="cpu"), "겨울은 추워요.", decode={"beam": 2})
     >>> [(beam.parent, beam.piece, beam.best) for beam in trace.info.decoding.steps[0].beams]
-    [(0, '▁W', True), (0, '▁T', False)]
+    [(0, '▁W', True), (0, '▁The', False)]
     """
 
     id: int
@@ -292,6 +293,112 @@ class Decoding:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Frame:
+    """The checkpoint of a run whose weights computed one sequence of a trace.
+
+    `score` is that of the evaluation on the development split after this step, None without one.
+
+    >>> Frame(step=400, metric="accuracy", score=0.75).step
+    400
+    """
+
+    step: int
+    metric: str
+    score: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphNode:
+    """A node of the circuit of a text: its place, its value and its share of the influence.
+
+    `layer` is -1 for a token, the number of layers for a logit. `number` is that of a feature in
+    its layer, the id of a token, the index of a logit, whose piece or label is `answer`.
+
+    >>> place = {"side": "source", "layer": 0, "token": 2, "number": 148}
+    >>> GraphNode(kind="feature", **place, value=3.5, influence=0.25, name="#148").answer is None
+    True
+    """
+
+    kind: NodeKind
+    side: Side
+    layer: int
+    token: int
+    number: int
+    value: float
+    influence: float
+    name: str
+    answer: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphEdge:
+    """What one node adds to another, predicted and measured without the source.
+
+    `head`: the head through which most of the weight goes, with its part `head_weight`; None for an
+    edge without attention.
+
+    >>> edge = GraphEdge(source=0, target=3, weight=1.5, measured=1.25, head=("cross", 1, 0))
+    >>> edge.head
+    ('cross', 1, 0)
+    """
+
+    source: int
+    target: int
+    weight: float
+    measured: float
+    head: Muted | None = None
+    head_weight: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphPeak:
+    """Where a feature is most active in other texts: the pieces around it, and the index in them.
+
+    >>> GraphPeak(pieces=("▁세", "▁시"), at=0, value=2.5).pieces[0]
+    '▁세'
+    """
+
+    pieces: tuple[str, ...]
+    at: int
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphFeature:
+    """A feature of a layer, and the texts in which it is most active, the largest first.
+
+    >>> GraphFeature(side="source", layer=0, number=148, peaks=()).number
+    148
+    """
+
+    side: Side
+    layer: int
+    number: int
+    peaks: tuple[GraphPeak, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CircuitGraph:
+    """The strongest part of the circuit of sequence 0, from `jumok.experiment.trace_circuit`.
+
+    Edges are in the order of their share of the influence on the logits. `replacement` and
+    `completeness` are those of the whole graph, which has `total_nodes` and `total_edges`.
+
+    >>> CircuitGraph(nodes=(), edges=(), features=(), replacement=0.875, completeness=0.75,
+    ...              total_nodes=0, total_edges=0).replacement
+    0.875
+    """
+
+    nodes: tuple[GraphNode, ...]
+    edges: tuple[GraphEdge, ...]
+    features: tuple[GraphFeature, ...]
+    replacement: float
+    completeness: float
+    total_nodes: int
+    total_edges: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class TraceInfo:
     """The header of a trace.
 
@@ -317,6 +424,8 @@ class TraceInfo:
     lens: tuple[tuple[tuple[Candidate, ...], ...], ...] | None = None
     decoding: Decoding | None = None  # of sequence 0
     more_decodings: tuple[Decoding, ...] = ()  # of the other sequences, if there is a first
+    frames: tuple[Frame, ...] = ()  # one a sequence, where each is of a checkpoint of one training
+    circuit: CircuitGraph | None = None  # of sequence 0
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -351,7 +460,12 @@ class TraceInfo:
         """Raises InputError unless there is a prediction for each sequence, label and token."""
         scores = None if self.regression is None else len(self.regression)
         answers = None if self.classification is None else len(self.classification.sequences)
-        for name, count in (("regression", scores), ("classification", answers)):
+        frames = len(self.frames) or None
+        for name, count in (
+            ("regression", scores),
+            ("classification", answers),
+            ("frames", frames),
+        ):
             if count not in (None, self.sequences):
                 raise TraceError(
                     "trace.number_of_entries",
@@ -372,6 +486,8 @@ class TraceInfo:
             )
         if self.classification is not None:
             _check_classification(self.classification)
+        if self.circuit is not None:
+            self._check_circuit(self.circuit)
         if self.next is not None and "target" in self.sides:
             real = sum(self.tokens("target").real)
             if len(self.next) != real:
@@ -395,6 +511,14 @@ class TraceInfo:
                         n_row=len(row),
                         layer=layer,
                     )
+
+    def _check_circuit(self, graph: CircuitGraph) -> None:
+        """Raises InputError for a node without a token, and an edge without its nodes."""
+        for node in graph.nodes:
+            check_index("token of a node", node.token, len(self.tokens(node.side)))
+        for edge in graph.edges:
+            for number in (edge.source, edge.target):
+                check_index("node of an edge", number, len(graph.nodes))
 
     @property
     def lens_side(self) -> Side:
@@ -455,7 +579,8 @@ class TraceInfo:
         """
         try:
             header = parse_json(text.encode(), allow_surrogates=True)
-            return from_dict(cls, header, complete=True)
+            # optional: other programs write traces, and none of them computes a circuit
+            return from_dict(cls, {"circuit": None, **header}, complete=True)
         except (InputError, UnicodeEncodeError) as error:
             reason = str(error).partition("; correct")[0]
             raise TraceError(

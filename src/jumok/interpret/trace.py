@@ -74,9 +74,9 @@ class Trace:
         check_tensors(info, self._shapes)
 
     @classmethod
-    def from_tensors(cls, tensors: Arrays, info: TraceInfo) -> "Trace":
+    def from_tensors(cls, tensors: Arrays, info: TraceInfo, *, whole: bool = False) -> "Trace":
         """A trace of these tensors after `finalize`: dtypes, thumbnails, entropies, limits."""
-        kept, finalized = finalize(tensors, info)
+        kept, finalized = finalize(tensors, info, whole=whole)
         return cls(finalized, _InMemory(kept))
 
     @classmethod

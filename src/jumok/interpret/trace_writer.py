@@ -36,6 +36,11 @@ NO_PARAMETERS = (
     "recomputed here."
 )
 
+ROUNDED = (
+    "The numbers are rounded to float16, because the trace would be too large: weights of at most "
+    "2^-25 became 0. jumok.trace(..., whole=True) keeps everything in float32."
+)
+
 _PARTS = (  # left out in this order until the rest is small
     _OptionalPart(
         re.compile(r"parameters\..*"),
@@ -52,15 +57,19 @@ _PARTS = (  # left out in this order until the rest is small
 )
 
 
-def finalize(tensors: Arrays, info: TraceInfo) -> tuple[dict[str, Array], TraceInfo]:
+def finalize(
+    tensors: Arrays, info: TraceInfo, *, whole: bool = False
+) -> tuple[dict[str, Array], TraceInfo]:
     """The tensors of a trace file, with thumbnails and entropies, and the header.
 
-    All in float32 if that takes at most 8 MB; otherwise parameters, then steps, then scores are
-    left out, with a note, until it does. If it never does, the rest is in float16, except tensors
-    with numbers outside the range of float16.
+    All in float32 if that takes at most 8 MB, or if `whole`; otherwise parameters, then steps, then
+    scores are left out, with a note, until it does. If it never does, the rest is in float16, with
+    a note, except tensors with numbers outside the range of float16.
     """
     kept = {name: _as_float32_or_uint8(tensor) for name, tensor in tensors.items()}
     kept |= dict(_summaries(kept, info))
+    if whole:
+        return kept, info
     notes = list(info.notes)
     for part in _PARTS:
         if _float_bytes(kept) <= MAX_FLOAT32_BYTES:
@@ -71,7 +80,15 @@ def finalize(tensors: Arrays, info: TraceInfo) -> tuple[dict[str, Array], TraceI
             notes += [] if part.note in notes else [part.note]
     if _float_bytes(kept) > MAX_FLOAT32_BYTES:
         kept = {name: _half(name, tensor) for name, tensor in kept.items()}
+        notes.append(ROUNDED)
     return kept, replace(info, notes=tuple(notes))
+
+
+def essential_bytes(tensors: Arrays) -> int:
+    """The bytes in float32 of what a trace of any size keeps."""
+    optional = [part.names for part in _PARTS]
+    kept = {n: x for n, x in tensors.items() if not any(p.fullmatch(n) for p in optional)}
+    return _float_bytes(kept)
 
 
 def serialize(tensors: Arrays, info: TraceInfo) -> bytes:

@@ -34,6 +34,7 @@ from jumok.models import (
     EncoderDecoder,
     LanguageModel,
 )
+from jumok.models.points import mute_heads
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.pretrained.kobert import KoBertBackend
 from jumok.text.pretrained.marian import MarianBackend
@@ -50,6 +51,7 @@ def trace(
     pad_to: int | None = None,
     explain: bool = True,
     tokenizer: HFTokenizer | None = None,
+    whole: bool = False,
 ) -> Trace:
     """The trace of one forward pass for a text, or a batch of texts.
 
@@ -58,6 +60,10 @@ def trace(
     heads, each (block, layer, head), to 0. Rows are padded on the right to the longest of the
     batch, or to `pad_to` tokens. With `explain` a classifier also predicts the text without each of
     its words. The model is not modified, and can be used meanwhile.
+
+    Traces above 8 MB leave out parts and are rounded to float16, with notes in `info.notes`; with
+    `whole` they keep everything in float32. For the activations of a data set use
+    `jumok.experiment.activations`.
 
     A model of transformers needs its `tokenizer`, and supports only a text and a target.
 
@@ -80,7 +86,7 @@ def trace(
             n_targets=len(targets or []),
         )
     if not isinstance(model, Pipeline):
-        if tokenizer is None or decode or mute or pad_to:
+        if tokenizer is None or decode or mute or pad_to or whole:
             raise TraceError(
                 "trace.not_a_loaded_model",
                 "the model must be from jumok.load, got {type_model}; a model of transformers "
@@ -100,7 +106,7 @@ def trace(
         )
     model.check_texts([*texts, *(targets or [])])
     own = copy_for_hooks(model, decode or {})
-    muted = recorder.mute_heads(own.model, mute)
+    muted = mute_heads(own.model, mute)
     inputs = trace_inputs(own, texts, targets)
     sides = pad_sides(own, inputs, pad_to)
     batch = {side: collate_tokens(rows, own.device) for side, rows in sides.items()}
@@ -109,7 +115,8 @@ def trace(
     lengths = {side: padded.input_ids.shape[1] for side, padded in batch.items()}
     recorded |= recorder.constant_tensors(own.model, lengths)
     weights, notes = recorder.parameter_tensors(own.model), inputs.notes
-    if 4 * sum(x.numel() for x in weights.values()) > MAX_FLOAT32_BYTES:
+    size = 4 * sum(x.numel() for x in weights.values())
+    if size > MAX_FLOAT32_BYTES and not whole:
         notes = (*notes, NO_PARAMETERS)
         recorded = {name: x for name, x in recorded.items() if not name.startswith("parameters.")}
     else:
@@ -137,7 +144,7 @@ def trace(
         more_decodings=inputs.decodings[1:],
         notes=notes,
     )
-    traced = Trace.from_tensors(recorder.to_arrays(recorded), info).of_model(model)
+    traced = Trace.from_tensors(recorder.to_arrays(recorded), info, whole=whole).of_model(model)
     single_label = own.origin is None or own.origin.single_label
     if own.task.answer != "label" or not single_label:
         return traced

@@ -42,28 +42,4 @@ __all__ = [
     "text_classifier",
 ]
 
-__getattr__, __dir__ = lazy_names(  # imported on first access: a config needs no torch
-    __name__,
-    {
-        "character_classifier": (
-            "CharacterClassifier",
-            "Characters",
-        ),
-        "config": ("TransformerConfig",),
-        "decoder": ("Decoder",),
-        "encoder": ("Encoder",),
-        "encoder_decoder": ("EncoderDecoder",),
-        "heads": (
-            "EncoderDecoderClassifier",
-            "LanguageModel",
-            "MaskedLanguageModel",
-            "PairClassifier",
-            "ReplacedTokenDetector",
-            "SentenceEncoder",
-            "TextClassifier",
-            "TokenClassifier",
-            "text_classifier",
-        ),
-        "pooling": ("pool",),
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)  # imported on first access: a config needs no torch

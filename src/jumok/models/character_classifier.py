@@ -15,7 +15,7 @@ from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.models.encoder import Encoder
 from jumok.models.heads import EncoderModel
-from jumok.models.initialization import initialize
+from jumok.models.weights import initialize
 from jumok.nn.dropout import Dropout
 from jumok.nn.masks import Mask
 from jumok.text.character_ngrams import WINDOWS

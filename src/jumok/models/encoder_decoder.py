@@ -9,7 +9,7 @@ from jumok.errors import ConfigError
 from jumok.models.config import TransformerConfig
 from jumok.models.decoder import Decoder
 from jumok.models.encoder import Encoder, token_embedding
-from jumok.models.initialization import initialize
+from jumok.models.weights import initialize
 from jumok.nn.cache import NO_DECODER_CACHE, StackCache
 from jumok.nn.masks import Mask
 

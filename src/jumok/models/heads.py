@@ -15,13 +15,13 @@ from jumok.models.config import Pooler, Pooling, TokenPooling, TransformerConfig
 from jumok.models.decoder import Decoder
 from jumok.models.encoder import Encoder
 from jumok.models.encoder_decoder import EncoderDecoder
-from jumok.models.initialization import initialize
 from jumok.models.pooling import (
     POOLERS,
     pair_features,
     pool,
     similarity_features,
 )
+from jumok.models.weights import initialize
 from jumok.nn.cache import NO_DECODER_CACHE, StackCache
 from jumok.nn.dropout import Dropout
 from jumok.nn.embedding import TokenEmbedding

@@ -74,3 +74,18 @@ train it again
         for value in torch.aminmax(values):
             if not abs(value.item()) <= FLOAT32_MAX:  # NaN compares as False
                 raise not_finite_error(where, value.item(), name)
+
+
+def initialize(model: nn.Module) -> None:
+    """Xavier uniform (Glorot and Bengio 2010) for every linear layer, 0 for its bias.
+
+    Embeddings do not change, and tied output layers keep their weights.
+    """
+    tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    for module in model.modules():
+        if not isinstance(module, nn.Linear):
+            continue
+        if id(module.weight) not in tables:
+            nn.init.xavier_uniform_(module.weight)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)

@@ -14,7 +14,6 @@ import jumok
 from jumok.errors import InputError
 from jumok.interpret.hf_trace.attention import collect_stacks, has_windows, record_attention
 from jumok.interpret.hf_trace.trace import trace_transformers
-from jumok.interpret.trace import Trace
 from jumok.nn.hooks import shared_copy
 from jumok.tasks.runs.load import load
 from tests import hf_folders
@@ -165,36 +164,6 @@ def test_the_numbers_are_consistent(name: str) -> None:
     assert (trace.bias(own, 0) is not None) == relative
     if name != "t5-encoder" and relative:
         assert trace.bias("cross", 0) is None
-
-
-@pytest.mark.parametrize("name", ["bert-texts", "distilbert-masked", "gpt2-language", "t5-gated",
-                                  "bart-plain", "llama"])  # fmt: skip
-def test_value_norms_are_norms_of_projected_values(name: str) -> None:
-    """The contribution of one head alone: its weights times its values through W_O."""
-    model = model_of(name)
-    trace = trace_transformers(model, **inputs_of(model))
-    block = trace.info.blocks[0]
-    view = shared_copy(model)
-    with torch.no_grad(), record_attention(view) as seen:
-        view(**inputs_of(model))
-    one = seen[0]
-    output = {
-        "bert-texts": "bert.encoder.layer.0.attention.output.dense",
-        "distilbert-masked": "distilbert.transformer.layer.0.attention.out_lin",
-        "gpt2-language": "transformer.h.0.attn.c_proj",
-        "t5-gated": "encoder.block.0.layer.0.SelfAttention.o",
-        "bart-plain": "model.encoder.layers.0.self_attn.out_proj",
-        "llama": "model.layers.0.self_attn.o_proj",
-    }[name]
-    project = model.get_submodule(output)
-    norms = torch.from_numpy(trace.value_norms(block.name, 0, 0))
-    shared = block.heads // block.key_heads
-    for head in range(block.heads):
-        alone = torch.zeros(one.v.shape[2], block.heads, one.v.shape[3])
-        alone[:, head] = one.v[0, head // shared]
-        with torch.no_grad():
-            arrives = project(alone.flatten(1)) - project(torch.zeros(1, alone[0].numel()))
-        torch.testing.assert_close(norms[head], arrives.norm(dim=-1), rtol=1e-4, atol=1e-5)
 
 
 SMALL = {
@@ -443,17 +412,6 @@ def test_a_batch_of_texts_is_padded_on_the_right(tmp_path: Path) -> None:
         rtol=1e-4,
         atol=1e-5,
     )
-
-
-def test_a_trace_is_a_file_like_any_other(tmp_path: Path) -> None:
-    model = model_of("llama")
-    trace = trace_transformers(model, IDS)
-    again = Trace.open(trace.save(tmp_path / "llama.safetensors"))
-    assert again.info == trace.info
-    assert again.info.model.positions == "rotary"
-    assert (again.info.blocks[0].heads, again.info.blocks[0].key_heads) == (6, 2)
-    assert any("after the rotation" in note for note in again.info.notes)
-    assert again.info.sides["target"][0].text == "5 6 7 8 9 10"
 
 
 def test_different_scales_of_layers_are_noted() -> None:
