@@ -18,7 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from jumok.native.build import COMMON_FLAGS, SOURCE_FOLDER
+from jumok.native.build import COMMON_FLAGS, SOURCE_FOLDER, is_for_training
 
 EMSCRIPTEN = "3.1.6"
 STATIC = Path(__file__).parents[1] / "src/jumok/viewer/static"
@@ -29,11 +29,12 @@ FUNCTIONS = (
     *("malloc", "free"),
     *("jumok_create_model", "jumok_free_model", "jumok_allocate_linear", "jumok_set_rows"),
     *("jumok_set_vector", "jumok_set_tokens", "jumok_encode_ids", "jumok_pool"),
+    "jumok_compare_pairs",
     *("jumok_normalize", "jumok_apply_head", "jumok_attend_ids", "jumok_set_decoder_layer"),
     *("jumok_create_request", "jumok_free_request", "jumok_encode_sources", "jumok_reset"),
     *("jumok_step", "jumok_start_search", "jumok_search", "jumok_unfinished", "jumok_n_found"),
     *("jumok_found_length", "jumok_read_found", "jumok_record_encoder", "jumok_record_attention"),
-    *("jumok_attention_width", "jumok_read_attention"),
+    *("jumok_attention_width", "jumok_read_attention", "jumok_change_scores"),
 )
 NATIVE_FLAGS = {"-O3", "-fPIC", "-shared", "-pthread"}  # without a meaning here
 FLAGS = (
@@ -46,6 +47,7 @@ FLAGS = (
     "--no-entry",
     "-sSTANDALONE_WASM=1",  # no JavaScript of emscripten
     "-sWASM_BIGINT=1",
+    "-sMALLOC=emmalloc",  # 4 kB smaller than dlmalloc; few and large allocations
     "-sALLOW_MEMORY_GROWTH=1",
     "-sMAXIMUM_MEMORY=4GB",
     "-sEXPORTED_FUNCTIONS=" + ",".join(f"_{name}" for name in FUNCTIONS),
@@ -56,6 +58,8 @@ def sources_digest() -> str:
     """The SHA-256 of the flags and of every source of the kernel, by name."""
     digest = hashlib.sha256(repr((EMSCRIPTEN, FLAGS)).encode())
     for source in sorted(SOURCE_FOLDER.rglob("*.*")):
+        if is_for_training(source):
+            continue
         name = source.relative_to(SOURCE_FOLDER).as_posix()
         digest.update(name.encode() + b"\0" + source.read_bytes() + b"\0")
     return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Type checking of the code that users copy: README, docs and examples, with Pyright.
+"""Type checking of the code that users copy: README, docs, lessons and examples, with Pyright.
 
     python scripts/check_examples.py
 
@@ -37,6 +37,8 @@ def modules() -> Iterator[tuple[str, str]]:
             blocks = BLOCK.findall(path.read_text(encoding="utf-8"))
             if blocks:
                 yield path.stem.replace(".", "_"), "\n\n".join((PRELUDE, *blocks))
+    for path in sorted((ROOT / "src/jumok/course/lessons").glob("*.py")):
+        yield f"lesson_{path.stem}", path.read_text(encoding="utf-8")
     for path in sorted((ROOT / "examples").glob("*.py")):
         code = path.read_text(encoding="utf-8")
         if all(find_spec(name) for name in imported(code)):

@@ -31,7 +31,6 @@ PAGE = ROOT / "docs" / "notes.md"
 NOTEBOOKS = ROOT / "docs" / "notebooks"
 LISTS = ROOT / "scripts" / "notes.toml"
 LESSONS = "../src/jumok/course/lessons"
-TESTS = "../tests/from_scratch"
 MAX_SHOWN = 12  # numbers; of a larger tensor the shape is shown
 TOLERANCE = 1e-5
 
@@ -195,12 +194,6 @@ def lesson_link(number: int) -> str:
     return f"[{number}]({LESSONS}/{find_lesson(number).path.stem}.ko.md)"
 
 
-def test_link(test: str) -> str:
-    """A link to the file of a test, `file:function` in notes.toml."""
-    file, function = test.split(":")
-    return f"[{function}]({TESTS}/test_{file}.py)"
-
-
 def table_row(row: Row) -> str:
     """A line of the table of a note."""
     section = row.section
@@ -213,7 +206,6 @@ def table_row(row: Row) -> str:
         output = f"노트 {cell(show(row.theirs))}<br>jumok {cell(show(row.ours))}"
     remarks = [f"**실수**: {section['slip']}"] if "slip" in section else []
     remarks += [section["remark"]] if "remark" in section else []
-    remarks += [test_link(test) for test in section.get("tests", [])]
     where = ", ".join(map(name_link, section["names"]))
     columns = (section_title(section), lesson_link(section["lesson"]), where, theirs, ours, output)
     return f"| {' | '.join((*columns, '<br>'.join(remarks)))} |"

@@ -1,11 +1,13 @@
-"""Put a finished encoder into the package: bfloat16 weights, int8 without layers, and its card.
+"""Put a finished model into the package: bfloat16 weights, int8 tables of tokens, and its card.
 
     python scripts/ship_model.py runs/ko-small [--scores SCORES.json] [--conclusion TEXT]
-        [--out src/jumok/shipped]
+        [--out src/jumok/shipped] [--mean-with MODEL SHARE]
 
-The encoder is a masked language model, or was distilled from the vectors of a known teacher. SCORES
+An encoder is a masked language model, or was distilled from the vectors of a known teacher; its
+table of tokens is int8 only without layers. The other models translate. SCORES
 is what `benchmarks/shipped_model.py` wrote: the scores of tasks that begin from the model. TEXT is
-what a reader of the fillings of [MASK] concludes about names and abuse.
+what a reader of the fillings of [MASK] concludes about names and abuse. With --mean-with each
+weight is (1 - SHARE) of that of the run and SHARE of that of a MODEL with which it began.
 Every figure of the card is read from the run, the scores or the predictions of the model.
 """
 
@@ -23,18 +25,35 @@ from torch import nn
 import jumok
 from jumok import safetensors_io
 from jumok.atomic_io import write_atomically
-from jumok.data.corpora.korean_text import SOURCES
+from jumok.data.corpora.korean_english import INTO_KOREAN_SOURCES, PAIR_SOURCES
 from jumok.data.load import load_splits
 from jumok.data.splits import TEXTS
 from jumok.data.token_cache import encode_cached
+from jumok.lab.assemble_korean import SOURCES
 from jumok.lab.distillation.vectors import distilled_texts
 from jumok.models.int8_weights import SUFFIX, quantize_rows
 from jumok.models.weights import named_weights, tied_weights
-from jumok.shipped import CARD, VOCABULARY, WEIGHTS
+from jumok.shipped import CARD, WEIGHTS
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.run import Run
 
 MAX_BYTES = 25_000_000
+TABLES = (".tokens.weight",)  # the tables of tokens
+OPEN_SOURCES = Path(__file__).parent / "koen_open_sources.tsv"
+SENTENCES = (  # Korean and English, not in the training pairs
+    "오늘 저녁에 비가 올 것 같으니까 우산을 가져가세요.",
+    "어제 친구랑 본 영화가 생각보다 재미없었어.",
+    "주말에 시간이 되면 같이 등산하러 갈까요?",
+    "이 함수는 두 개의 인자를 받아 정수를 반환합니다.",
+    "정부는 내년부터 새로운 정책을 시행할 계획이라고 밝혔다.",
+)
+ENGLISH_SENTENCES = (
+    "It looks like it will rain this evening, so please take an umbrella.",
+    "The movie I saw with a friend yesterday was less fun than I expected.",
+    "Shall we go hiking together on the weekend if you have time?",
+    "This function takes two arguments and returns an integer.",
+    "The government said that it plans to carry out a new policy from next year.",
+)
 PROMPTS = (  # knowledge, then names and abuse: what a model of the web may have memorized
     "대한민국의 수도는 [MASK]이다.",
     "이 영화는 정말 [MASK].",
@@ -70,6 +89,29 @@ LICENCE = (
     "학습 글 일부가 CC BY-SA이므로 가중치의 라이선스는 CC BY-SA 4.0입니다. jumok의 코드는 "
     "Apache-2.0이고, 학습 글의 라이선스는 아래 표에 있습니다.",
 )
+INTO_ENGLISH: dict[str, Any] = {  # what the card of a translator says
+    "from": "Korean to English",
+    "from_korean": "한영",
+    "began": "Its encoder began from [ko-small-vectors](../ko-small-vectors/README.md).",
+    "began_korean": "인코더는 [ko-small-vectors](../ko-small-vectors/README.md)에서 시작했습니다.",
+    "example": "오늘은 날씨가 좋네요.",
+    "files": "README.ko.md --to README.md",
+    "sentences": SENTENCES,
+    "limit": "Korean leaves out subjects: it then writes I or you.",
+    "limit_korean": "주어가 없는 문장은 I나 you로 옮깁니다.",
+}
+INTO_KOREAN: dict[str, Any] = {
+    "from": "English to Korean",
+    "from_korean": "영한",
+    "began": "It began from [koen-small](../koen-small/README.md) with its languages exchanged.",
+    "began_korean": "[koen-small](../koen-small/README.md)의 두 언어를 맞바꾼 가중치에서 "
+    "시작했습니다.",
+    "example": "The weather is nice today.",
+    "files": "README.md --to README.ko.md",
+    "sentences": ENGLISH_SENTENCES,
+    "limit": "Most of its sentences are polite (-요, -니다), not all.",
+    "limit_korean": "대부분 높임말(-요, -니다)로 옮기지만 늘 그렇지는 않습니다.",
+}
 COLUMNS = {  # of the table of scores; one that no row has is left out
     "task": "task",
     "metric": "metric",
@@ -89,19 +131,32 @@ def main() -> None:
     arguments.add_argument("--scores", type=Path)
     arguments.add_argument("--conclusion", default=NOT_JUDGED)
     arguments.add_argument("--out", type=Path, default=Path("src/jumok/shipped"))
+    arguments.add_argument("--mean-with", nargs=2, metavar=("MODEL", "SHARE"))
     given = arguments.parse_args()
     scores = json.loads(given.scores.read_text(encoding="utf-8")) if given.scores else []
-    print(ship(given.run, given.out, scores, given.conclusion))
+    print(ship(given.run, given.out, scores, given.conclusion, given.mean_with))
 
 
 def ship(
-    folder: Path, out: Path, scores: list[dict[str, Any]], conclusion: str = NOT_JUDGED
+    folder: Path,
+    out: Path,
+    scores: list[dict[str, Any]],
+    conclusion: str = NOT_JUDGED,
+    mean_with: Sequence[str] | None = None,
 ) -> Path:
     """Write the model of a finished run into `out`, under the name of its recipe."""
     run, pipeline = Run.open(folder), jumok.load(folder, device="cpu")
+    if mean_with:
+        name, share = mean_with
+        others = named_weights(jumok.load(name, device="cpu").model)
+        with torch.no_grad():
+            for key, weight in named_weights(pipeline.model).items():
+                weight.lerp_(others[key], float(share))
     target = out / pipeline.recipe.name
     target.mkdir(parents=True, exist_ok=True)
-    weights = stored_weights(pipeline.model, alone=not pipeline.recipe.model.n_layers)
+    translates = pipeline.recipe.task == "sequence_to_sequence"
+    tables = translates or not pipeline.recipe.model.n_layers
+    weights = stored_weights(pipeline.model, int8=TABLES if tables else ())
     tied = json.dumps(tied_weights(pipeline.model), sort_keys=True)
     data = safetensors_io.serialize(weights, {"tied": tied})
     if len(data) > MAX_BYTES:
@@ -110,21 +165,22 @@ def ship(
     config = json.loads(run.config_path.read_text(encoding="utf-8"))
     config["weights_sha256"] = hashlib.sha256(data).hexdigest()
     write_atomically(target / "config.json", _json(config).encode())
-    for path in (run.recipe_path, folder / VOCABULARY):
+    for path in (run.recipe_path, *folder.glob("vocabulary*.model")):
         shutil.copyfile(path, target / path.name)
     shipped = jumok.load(target, device="cpu")  # what users will load
-    write_atomically(target / CARD, card(shipped, run, scores, conclusion).encode())
+    text = translator_card if translates else card
+    write_atomically(target / CARD, text(shipped, run, scores, conclusion).encode())
     return target
 
 
-def stored_weights(model: nn.Module, *, alone: bool) -> dict[str, torch.Tensor]:
-    """The weights in bfloat16; a table of tokens `alone` in int8 with a scale for each row."""
-    weights = {name: weight.detach() for name, weight in named_weights(model).items()}
-    if not alone:
-        return {name: weight.to(torch.bfloat16) for name, weight in weights.items()}
+def stored_weights(model: nn.Module, *, int8: tuple[str, ...]) -> dict[str, torch.Tensor]:
+    """The weights in bfloat16; those whose names end with one of `int8` with a scale a row."""
     stored = {}
-    for name, weight in weights.items():
-        q, scale = quantize_rows(weight.numpy())
+    for name, weight in named_weights(model).items():
+        if not name.endswith(int8):
+            stored[name] = weight.detach().to(torch.bfloat16)
+            continue
+        q, scale = quantize_rows(weight.detach().numpy())
         stored |= {name: torch.from_numpy(q), name + SUFFIX: torch.from_numpy(scale)}
     return stored
 
@@ -219,6 +275,101 @@ def card(pipeline: Pipeline, run: Run, scores: list[dict[str, Any]], conclusion:
         "",
     ]
     return "\n".join(lines)
+
+
+def translator_card(
+    pipeline: Pipeline, run: Run, scores: list[dict[str, Any]], conclusion: str
+) -> str:
+    """The card of a translator between Korean and English."""
+    recipe, model, results = pipeline.recipe, pipeline.recipe.model, run.results()
+    weights = named_weights(pipeline.model)
+    n_weights = sum(weight.numel() for weight in weights.values())
+    epochs = max(
+        json.loads(line)["epoch"]
+        for line in (run.folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    )
+    into_korean = recipe.data.language == "ko"
+    words = INTO_KOREAN if into_korean else INTO_ENGLISH
+    lines = [
+        f"# {recipe.name}",
+        "",
+        f"A translator from {words['from']} of {n_weights / 1e6:.1f} million weights: everyday "
+        f"sentences first, then software documentation. {words['began']}",
+        "",
+        f"가중치 {korean_count(n_weights)} 개의 {words['from_korean']} 번역 모델입니다. 일상 문장"
+        f"을 먼저, 소프트웨어 문서를 그다음으로 배웠습니다. {words['began_korean']}",
+        "",
+        "```sh",
+        f'jumok predict {recipe.name} "{words["example"]}"',
+        f"jumok translate {recipe.name} {words['files']}",
+        f"jumok train {recipe.name} model.init={recipe.name}  # train on from these weights",
+        "```",
+        "",
+        "| | |",
+        "|---|---|",
+        f"| layers of encoder and decoder, width, feed-forward | {model.n_layers} + "
+        f"{model.n_decoder_layers}, {model.d_model}, {model.d_ff} |",
+        f"| vocabularies, longest text | {model.vocabulary_size:,} and "
+        f"{model.target_vocabulary_size:,} pieces, {model.max_length} tokens |",
+        "| steps, epochs, hours of one thread, among other work | "
+        f"{results['steps']:,}, {epochs:.2f}, {results['training_seconds'] / 3600:.2f} |",
+        f"| {results['dev']['metric']} of the development pairs, greedy | "
+        f"{results['dev']['score']:.2f} |",
+        "",
+        "## Scores · 점수",
+        "",
+        *_score_table(scores),
+        "",
+        "## Examples · 예",
+        "",
+        "Unselected. 고르지 않은 예입니다.",
+        "",
+        *(f"- {each.text} → {each.display}" for each in pipeline.predict(list(words["sentences"]))),
+        "",
+        *((conclusion, "") if conclusion != NOT_JUDGED else ()),
+        "## Limits · 한계",
+        "",
+        "It is small, and learned few pairs: names, idioms, long sentences and news are often "
+        "wrong, also where the translation is fluent. Check what matters. "
+        f"{words['limit']} It reads at most {model.max_length} tokens. 작은 모델이 적은 문장 쌍"
+        "으로 배웠습니다. 이름, 관용구, 긴 문장, 뉴스는 자주 틀리고, 틀려도 번역은 자연스러울 수 있"
+        f"으니 중요한 글은 확인하세요. {words['limit_korean']} "
+        f"최대 {model.max_length}토큰을 읽습니다.",
+        "",
+        "## Licence · 라이선스",
+        "",
+        " ".join(LICENCE),
+        "",
+        "## Texts · 학습 글",
+        "",
+        "No training pair has a side of a dev or test set: `jumok data assemble "
+        f"{recipe.name}` leaves those of koen, JHE and FLORES-200 out. Sources under the GPL are "
+        "left out too.",
+        "",
+        "| source | domain | licence | from |",
+        "|---|---|---|---|",
+        *pair_rows(recipe.name),
+        "",
+        "The repositories of everyday, strings, human-docs and mt-docs, with commits:",
+        "",
+        "| repositories | licence | in |",
+        "|---|---|---|",
+        *open_rows(),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def pair_rows(name: str) -> list[str]:
+    """The rows of the table of pairs of a translator."""
+    sources = INTO_KOREAN_SOURCES if name == "enko-small" else PAIR_SOURCES
+    return [f"| {s.name} | {s.domain} | {s.licence} | {s.origin} |" for s in sources]
+
+
+def open_rows() -> list[str]:
+    """The rows of the table of repositories."""
+    lines = OPEN_SOURCES.read_text(encoding="utf-8").splitlines()[1:]
+    return [f"| {' | '.join(line.split(chr(9)))} |" for line in lines]
 
 
 def text_rows() -> list[str]:

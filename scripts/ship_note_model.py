@@ -59,10 +59,13 @@ def ship(folder: Path, target: Path) -> Path:
 
 A Korean-English model of {n_weights:,} weights for the course: two layers, two heads, d_model 32.
 
-It translates the sentences of one small grammar and nothing else. Exact match on held-out
+It translates the sentences of one small grammar and nothing else. Many have two right wordings
+(Winter is cold. The winter is cold.), of which training has the first in seven sentences of ten;
+the probabilities of the model are close to that. Exact match with the first wording on held-out
 sentences: {run.results()["exact_match"]:.3f} before the weights were rounded to bfloat16.
 
-강의에 쓰는 작은 한국어-영어 번역 모델입니다. 정해진 문법의 짧은 문장만 번역합니다.
+강의에 쓰는 작은 한국어-영어 번역 모델입니다. 정해진 문법의 짧은 문장만 번역합니다. 맞는 번역이 둘인
+문장이 많아 후보의 확률이 갈립니다.
 
 | text | output |
 |---|---|

@@ -3,6 +3,7 @@
 The checks read documents in their own way: with html.parser, markdown-it and regular expressions.
 """
 
+import html
 import random
 import re
 from collections import Counter
@@ -26,6 +27,7 @@ ODD = (
     *("", " ", "\t", "123", "—", "🙂", "ㅋㅋㅋ", "&", "<", ">", "*", "_", "`", "[", "]", "|", "#"),
     *("\\", "1.", "-", "가나\u1100\u1161", "\u00a0", "\u200b", "<3", "a_b", "2 * 3", "~", "{", "%"),
 )
+SYMBOLS = ("♪", "→", "★★★", "※", "👍🏻", "□", "©")
 ENDS = ("\n", "\r\n")
 
 _ATOMS = re.compile(
@@ -44,7 +46,7 @@ class Generator:
     def make(self, kind: str) -> str:
         """A document of a format."""
         makers: dict[str, Callable[[], str]] = {
-            "html": self.html,
+            "html": self.page,
             "markdown": self.markdown,
             "po": self.po,
             "srt": lambda: self.subtitles(","),
@@ -71,11 +73,13 @@ class Generator:
                 words.append(self.random.choice(ODD))
             if self._chance(atoms):
                 words.append(self.random.choice(PLACEHOLDERS + ADDRESSES))
+            if self._chance(odd / 2):
+                words.append(self.random.choice(SYMBOLS))
         return " ".join(words)
 
     # HTML
 
-    def html(self) -> str:
+    def page(self) -> str:
         """Elements within each other, with attributes, comments, code and what is not closed."""
         parts = ["<!DOCTYPE html>" if self._chance(0.2) else ""]
         parts += [self._element(3) for _ in self._some(1, 5)]
@@ -85,7 +89,10 @@ class Generator:
 
     def _inline_html(self, depth: int) -> str:
         kind = self.random.random()
-        escaped = self.phrase(odd=0.02).replace("&", "&amp;").replace("<", "&lt;")
+        escaped = self.phrase(odd=0.1).replace("&", "&amp;").replace("<", "&lt;")
+        if self._chance(0.2):
+            space = self.random.choice(("&nbsp;", "&nbsp; ", "\u00a0", "&#8195;", " &copy; "))
+            escaped = escaped.replace(" ", space, 1)
         if depth == 0 or kind < 0.4:
             return escaped
         if kind < 0.5:
@@ -98,7 +105,7 @@ class Generator:
         name = self.random.choice(("b", "i", "em", "strong", "a", "span", "u"))
         attributes = " href=\"https://a.kr/?x=1&amp;y=2\" title='a>b'" if name == "a" else ""
         inner = " ".join(self._inline_html(depth - 1) for _ in self._some(0, 3))
-        glue = self.random.choice(("", " "))
+        glue = self.random.choice(("", " ", "에서 "))  # within a word
         return f"<{name}{attributes}>{inner}{glue}</{name}>{glue}"
 
     def _element(self, depth: int) -> str:
@@ -127,7 +134,9 @@ class Generator:
             return self.phrase(odd=0.02 if depth == 2 else 0)  # signs change where marks end
         if kind < 0.6:
             code = self.random.choice(CODE).replace("|", "/")
-            return self.random.choice((f"`{code}`", f"`` `{code}` ``"))
+            return self.random.choice((f"`{code}`", f"`{code}`를", f"`` `{code}` ``"))
+        if kind < 0.62:
+            return f"{self.phrase(odd=0)}&nbsp;날씨 &rarr; {self.random.choice(SYMBOLS)}"
         emphasized = kind >= 0.88
         parts = [
             self._inline_markdown(depth - 1, emphasis=not emphasized) for _ in self._some(1, 2)
@@ -142,7 +151,8 @@ class Generator:
         if kind < 0.88:
             return f"<u>{inner}</u>"
         mark = self.random.choice(("*", "**", "***", "_", "__"))
-        return f"{mark}{inner}{mark}"
+        particle = "" if "_" in mark else self.random.choice(("", "", "에서", "을"))
+        return f"{mark}{inner}{mark}{particle}"
 
     def _markdown_line(self) -> str:
         return " ".join(self._inline_markdown() for _ in self._some(1, 3)).strip()
@@ -269,6 +279,22 @@ def atoms(text: str) -> Counter[str]:
     return Counter(_ATOMS.findall(text.replace("&amp;", "&")))
 
 
+def signs(text: str) -> Counter[str]:
+    """The symbols, and the spaces that are not ASCII, of a text and its entities."""
+    return Counter(
+        sign
+        for sign in html.unescape(text)
+        if sign == "\u00a0" or sign == "\u2003" or sign in "".join(SYMBOLS) or sign == "🙂"
+    )
+
+
+def check_atoms(source: str, output: str) -> None:
+    """The same placeholders, addresses and signs."""
+    for find in (atoms, signs):
+        before, after = find(source), find(output)
+        assert before == after, (before - after, after - before)
+
+
 class _Tags(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=False)
@@ -318,10 +344,7 @@ def check_html(source: str, output: str) -> None:
     assert Counter(after.tags) == Counter(before.tags)
     assert (after.unbalanced, Counter(after.open)) == (before.unbalanced, Counter(before.open))
     assert Counter(after.kept) == Counter(before.kept)
-    assert atoms(output) == atoms(source), (
-        atoms(source) - atoms(output),
-        atoms(output) - atoms(source),
-    )
+    check_atoms(source, output)
 
 
 _MARKDOWN = MarkdownIt("commonmark").enable("table")
@@ -350,15 +373,9 @@ def check_markdown(source: str, output: str) -> None:
     check_lines(source, output)
     a, b = markdown_kept(source), markdown_kept(output)
     assert a == b, (a - b, b - a)
-    assert atoms(output) == atoms(source), (
-        atoms(source) - atoms(output),
-        atoms(output) - atoms(source),
-    )
+    check_atoms(source, output)
     for mark in ("[^1]", "![그림](a.png)", "](", "<u>", "</u>"):
         assert output.count(mark) == source.count(mark)
-
-
-_MESSAGE = re.compile(r'(?m)^(?P<key>msgstr(?:\[\d+\])?) "(?P<text>.*)"\r?$')
 
 
 def check_po(source: str, output: str) -> None:
@@ -377,7 +394,7 @@ def check_po(source: str, output: str) -> None:
             message = old_entry["msgid_plural"] if plural else old_entry["msgid"]
             for pattern in (r"%[sd]", r"\{\}"):
                 assert re.findall(pattern, text) == re.findall(pattern, message)
-            assert atoms(text) == atoms(message)
+            check_atoms(message, text)
             assert re.findall("</?b>", text) == re.findall("</?b>", message)
             assert text.endswith("\\n") == message.endswith("\\n")
 
@@ -406,7 +423,7 @@ def check_subtitles(source: str, output: str) -> None:
         assert kept[0] == kept[1]
         marks = [re.findall(r"</?i>|\{\\an8\}", cue) for cue in (old, new)]
         assert marks[0] == marks[1] if "- " not in old else Counter(marks[0]) == Counter(marks[1])
-        assert atoms(new) == atoms(old)
+        check_atoms(old, new)
 
 
 def check_lines(source: str, output: str) -> None:
@@ -427,10 +444,7 @@ def check_text(source: str, output: str) -> None:
         indent = re.match(r"\s*(?:(?:[-*>]|\d\.)\s+)?", old)
         assert indent is not None
         assert new.startswith(indent[0])
-    assert atoms(output) == atoms(source), (
-        atoms(source) - atoms(output),
-        atoms(output) - atoms(source),
-    )
+    check_atoms(source, output)
 
 
 CHECKS: dict[str, Callable[[str, str], None]] = {

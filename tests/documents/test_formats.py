@@ -7,6 +7,7 @@ import pytest
 
 from jumok.documents import Document, format_of
 from jumok.errors import InputError
+from tests.combinations import singly
 
 
 def texts(source: str, kind: str) -> list[str]:
@@ -49,7 +50,7 @@ def test_html(source: str, expected: list[str]) -> None:
         ("```\n가\n```\n나", ["나"]),
         ("- 가\n  나\n- [x] 다", ["가 나", "다"]),
         ("> 가\n> 나\n\n다", ["가 나", "다"]),
-        (r"| 가 | `a\|b` 나 |" + "\n|--|--|\n| 다 | |", ["가", r"`a\|b` 나", "다"]),
+        (r"| 가 | `a\|b` 나 |" + "\n|--|--|\n| 다 | |", ["가", r"a\|b 나", "다"]),
         ("가 | 나\n---|---\n다 | 라", ["가", "나", "다", "라"]),
         ("    가\n\n나", ["나"]),
         ("- 가\n\n      나", ["가", "나"]),
@@ -57,7 +58,7 @@ def test_html(source: str, expected: list[str]) -> None:
         ("[가]: http://a\n[가][b] [가] 나", ["가 나"]),  # a label stays
         ("<div>\n**가**\n</div>\n\n나", ["**가**", "나"]),
         ("<pre>\n가\n\n나</pre>\n다", ["다"]),
-        ("![가](b) `가` **나**", ["`가` 나"]),
+        ("![가](b) `가` **나**", ['"가" 나']),
         ("가\\*나 &amp; 다", ["가*나 & 다"]),
     ],
 )
@@ -91,13 +92,14 @@ def test_the_format_by_the_name() -> None:
     assert caught.value.code == "extension.unknown_name"
 
 
-@pytest.mark.parametrize("kind", ["html", "markdown", "po", "srt", "text", "wrapped"])
+UNITS = (
+    *('<a "', "<a =", '<a ="x>"', "<a", "<i>", "<!--", "가 ", "<", "`a", "*a ", "[", "[a]("),
+    *("{", "%(", "가\n", "| 가 ", "- ", "> ", " ", "&a", "**가 ", "a@", "http://가."),
+)
+
+
 @pytest.mark.parametrize(
-    "unit",
-    [
-        *('<a "', "<a =", '<a ="x>"', "<a", "<i>", "<!--", "가 ", "<", "`a", "*a ", "[", "[a]("),
-        *("{", "%(", "가\n", "| 가 ", "- ", "> ", " ", "&a", "**가 ", "a@", "http://가."),
-    ],
+    ("kind", "unit"), singly(["html", "markdown", "po", "srt", "text", "wrapped"], UNITS)
 )
 def test_the_time_is_linear(kind: str, unit: str) -> None:
     started = time.process_time()

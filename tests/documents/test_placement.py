@@ -40,6 +40,81 @@ def test_tags_are_around_the_linked_words(source: str, expected: str) -> None:
     assert written(source, "html", "Winter is very cold.", WINTER) == expected
 
 
+CAPITAL = [("The", "서울"), ("capital", "서울"), ("grows", "커요")]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("**서울**은 커요.", "**The capital** grows."),
+        ("**서울(수도)**은 커요.", "**The capital** grows."),  # CommonMark sees signs here
+        ("나의**(서울)**은 커요.", "**The capital** grows."),
+        ("_서울_은 커요.", "_The capital_ grows."),
+        ("<b>서울</b>은 커요.", "<b>The capital</b> grows."),
+    ],
+)
+def test_emphasis_within_a_word(source: str, expected: str) -> None:
+    assert written(source, "markdown", "The capital grows.", CAPITAL) == expected
+
+
+@pytest.mark.parametrize(
+    "source", ["가_나_다", "값*(할인)*수량", "2 * 3 * 4는", "snake_case_name은"]
+)
+def test_signs_within_a_word_are_no_emphasis(source: str) -> None:
+    (block,) = Document.read(source, "markdown").blocks
+    assert block.text == source
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "expected"),
+    [
+        ("겨울은&nbsp;추워요.", "html", "Winter&nbsp;is very cold."),
+        ("겨울은 \u00a0 추워요.", "text", "Winter\u00a0is very cold."),
+        ("&nbsp; 겨울은 추워요.&nbsp;", "html", "&nbsp; Winter is very cold.&nbsp;"),
+        ("♪ 겨울은 추워요 ♪", "text", "♪ Winter is very cold. ♪"),
+        ("겨울은 &rarr; 추워요.", "markdown", "Winter &rarr; is very cold."),
+        ("겨울은 추워요. ※", "text", "Winter is very cold. ※"),
+        ("`겨울`은 추워요.", "markdown", "`겨울` is very cold."),
+        ("👍🏻👨‍👩‍👧 겨울은 추워요.", "srt", "👍🏻👨‍👩‍👧 Winter is very cold."),
+    ],
+)
+def test_signs_are_kept(source: str, kind: str, expected: str) -> None:
+    cue = "00:00:01,000 --> 00:00:02,000\n" if kind == "srt" else ""
+    words = [("Winter", "겨울"), *WINTER[1:2], *WINTER[3:]]
+    assert written(cue + source, kind, "Winter is very cold.", words) == cue + expected
+
+
+def test_a_sign_between_sentences_stays_between_them() -> None:
+    words = [("Be", "조심"), ("careful.", "조심"), ("Winter", "겨울은"), ("cold.", "추워요.")]
+    assert written("조심해요. ※ 겨울은 추워요.", "text", "Be careful. Winter is cold.", words) == (
+        "Be careful. ※ Winter is cold."
+    )
+
+
+def test_a_sign_of_the_model_joins_no_placeholder() -> None:
+    assert written("%s 50% 할인", "text", "50% sale %s %", []) == "50% sale %s"
+    assert written("%1$s 할인", "text", "%1 $s sale", [("sale", "할인")]).count("%1$s") == 1
+
+
+@pytest.mark.parametrize(
+    ("message", "output", "expected"),
+    [
+        ("저장(_S)", "Save", "_Save"),
+        ("저장(&S)...", "Save <as>...", "&Save <as>..."),
+        ("닫기(_X)", "Exit", "E_xit"),
+        ("_Save", "저장", "저장(_S)"),
+        ("E_xit...", "종료_...", "종료(_X)..."),
+        ("Find &Next:", "다음 찾기:", "다음 찾기(&N):"),
+        ("Cu_t", "", "Cu_t"),
+        ("a file_name", "file_name", "file_name"),
+        ("R&D", "R&D", "R&D"),
+    ],
+)
+def test_an_accelerator_is_written_once(message: str, output: str, expected: str) -> None:
+    source = f'msgid "{message}"\nmsgstr ""\n'
+    assert written(source, "po", output, []) == source.replace('""', f'"{expected}"')
+
+
 def test_neighbours_change_their_order() -> None:
     source = "<a href=1>나는</a> <b>집으로</b> <i>간다</i>."
     found = written(

@@ -5,6 +5,7 @@
     $VAR ${VAR}                      shells, templates
     `code` ``code`` :ref:`name`      Markdown, reStructuredText
     http://... ftp://... me@host.org addresses
+    ♪ → ★ ※ © 🙂                     symbols, which few vocabularies have
 
 The time is linear in the length of the text.
 """
@@ -28,6 +29,16 @@ _PATTERNS = (
     r"(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGaAcsrpn@](?![A-Za-z])|%%)",
 )
 ATOM = re.compile("|".join(_PATTERNS))
+_SYMBOLS = (  # Unicode category So and arrows, in runs with the signs that join emoji
+    "\u00a6\u00a9\u00ae\u00b0\u203b\u2100-\u214f\u2190-\u21ff\u2300-\u23ff\u2440-\u245f\u249c-\u24e9"
+    "\u2500-\u2767\u2794-\u27bf\u27f0-\u27ff\u2900-\u297f\u2b00-\u2bff\u3004\u3012\u3013\u3020"
+    "\u3200-\u32ff\u4dc0-\u4dff\U0001f000-\U0001faff"
+)
+_SPACES = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"  # other than ASCII: no break, wide, thin
+SIGN = re.compile(  # symbols or such spaces, and entities, which may be either
+    f"[{_SYMBOLS}][{_SYMBOLS}\ufe0e\ufe0f\u200d]*+(?:\u20e3\ufe0f?)?"
+    f"|[{_SPACES}]++|&(?:#[0-9]{{1,7}}|#[xX][0-9a-fA-F]{{1,6}}|[A-Za-z][A-Za-z0-9]{{1,31}}+);"
+)
 _UNNUMBERED = re.compile(r"%(?!\d++\$)(?!\()(?!%)(?!\{)|\{(?:[!:][^{}]*)?\}\Z")
 
 
@@ -47,6 +58,29 @@ def split_atoms(text: str) -> Iterator[tuple[str, bool]]:
         position = match.end()
     if position < len(text):
         yield text[position:], False
+
+
+def read_as(atom: str) -> str:
+    """What a model reads of what is kept: of code what is between its backticks.
+
+    >>> read_as("`pip install`"), read_as(":ref:`note`"), read_as("`a`"), read_as("%s")
+    ('pip install', 'note', '"a"', '%s')
+    """
+    match = re.fullmatch(r"(?::[a-z][a-z:+-]*:)?(`++)(.*)\1", atom, re.DOTALL)
+    return atom if match is None else read_code(match[2].strip())
+
+
+def read_code(code: str) -> str:
+    """What a model reads of code: a letter or a sign in quotes, since "a" is an English word too.
+
+    Nothing of code with the end of a sentence in it, which would divide its text.
+
+    >>> read_code("pip install"), read_code("x"), read_code("**"), read_code("a. b")
+    ('pip install', '"x"', '"**"', '')
+    """
+    if re.search(r"[.!?…]\s", code):
+        return ""
+    return code if len(code) > 1 and re.search(r"\w", code) else f'"{code}"'
 
 
 def is_ordered(atom: str) -> bool:

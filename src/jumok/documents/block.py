@@ -138,9 +138,9 @@ def _trimmed(nodes: Sequence[Node]) -> tuple[str, list[Node], str]:
     """White space before a tree, the tree without it, and white space after it."""
     core = list(nodes)
     before, after = "", ""
-    while isinstance(node := core[0], Words | LineBreak) and not raw([node]).strip():
+    while _is_space(core[0]):
         before += raw([core.pop(0)])
-    while isinstance(node := core[-1], Words | LineBreak) and not raw([node]).strip():
+    while _is_space(core[-1]):
         after = raw([core.pop()]) + after
     if isinstance(node := core[0], Words):
         kept = node.raw.lstrip()
@@ -151,6 +151,12 @@ def _trimmed(nodes: Sequence[Node]) -> tuple[str, list[Node], str]:
         after = node.raw[len(kept) :] + after
         core[-1] = Words(node.text.rstrip(), kept)
     return before, core, after
+
+
+def _is_space(node: Node) -> bool:
+    if isinstance(node, Atom):
+        return node.is_space
+    return isinstance(node, Words | LineBreak) and not raw([node]).strip()
 
 
 def _divides(each: Placed, start: int, end: int) -> bool:

@@ -53,7 +53,7 @@ def format_of(path: PurePath) -> str:
             "documents.unknown_suffix",
             "the name of a document must end with {suffixes}, got {name!r}; name its format with "
             "--format",
-            suffixes=or_list(_SUFFIXES),
+            suffixes=or_list([*_SUFFIXES, ".docx"]),
             name=path.name,
         )
     return _SUFFIXES[suffix]

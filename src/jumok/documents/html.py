@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from jumok.documents.atoms import read_code
 from jumok.documents.block import Block, Style, parts_of
 from jumok.documents.nodes import Builder, Node, Pair
 
@@ -118,7 +119,8 @@ class _Reader:
     def _end_kept(self, end: int) -> None:
         source = self._source[self._start : end]
         if self._kept in INLINE or self._kept in KEPT_INLINE:
-            self._builder.atom(source, html.unescape(re.sub("<[^>]*>", "", source)))
+            content = html.unescape(re.sub("<[^>]*>", "", source))
+            self._builder.atom(source, read_code(content) if self._kept in KEPT_INLINE else content)
         else:
             self._break(source)
 

@@ -1,7 +1,9 @@
 """The inline markup of Markdown: emphasis, code, links, images, tags and entities.
 
 A mark of emphasis opens before a letter and closes after one, and `_` not within words; marks
-without their other half are signs of the text. A link whose text is its label stays as it is.
+without their other half are signs of the text. Next to Hangul, where CommonMark sees signs, the
+marks of `**서울(Seoul)**에서` and `_서울_에서` are emphasis, as their author meant it. A link
+whose text is its label stays as it is.
 """
 
 import re
@@ -9,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import unescape as unescape_entities
 
-from jumok.documents.atoms import ATOM, CODE, is_ordered
+from jumok.documents.atoms import ATOM, CODE, is_ordered, read_as
 from jumok.documents.block import Style
 from jumok.documents.html import KEPT_INLINE
-from jumok.documents.nodes import MAX_READ, Atom, LineBreak, Node, Pair, Words, raw
+from jumok.documents.nodes import MAX_READ, Atom, LineBreak, Node, Pair, Words, raw, word_nodes
 
 MAX_DEPTH = 16  # of marks and tags within each other
 
@@ -68,6 +70,10 @@ def _flanks(before: str, after: str) -> bool:
     if not after or after.isspace():
         return False
     return not _is_sign(after) or not before or before.isspace() or _is_sign(before)
+
+
+def _is_hangul(character: str) -> bool:
+    return "\uac00" <= character <= "\ud7a3"
 
 
 def _is_sign(character: str) -> bool:
@@ -146,8 +152,8 @@ class _Parser:
         for number, part in enumerate(text.split("\n")):
             if number:
                 self._add(LineBreak(next(self._breaks)))
-            if part:
-                self._add(Words(part, part))
+            for node in word_nodes(part):
+                self._add(node)
 
     def _with_breaks(self, markup: str) -> str:
         """Markup over several lines as it is in the file."""
@@ -157,13 +163,14 @@ class _Parser:
     def _token(self, match: re.Match[str], text: str) -> None:
         found = match[0]
         if match["code"]:
-            self._atom(found, found)
+            self._atom(found, read_as(found))
         elif match["atom"]:
             self._atom(found, found, ordered=is_ordered(found))
         elif match["escape"]:
             self._add(Words(found[1], found))
         elif match["entity"]:
-            self._add(Words(unescape_entities(found), found))
+            for node in word_nodes(found, unescape_entities):
+                self._add(node)
         elif match["tag"]:
             self._tag(self._with_breaks(found))
         elif match["open"] and match in self._links:
@@ -219,7 +226,10 @@ class _Parser:
         mark = match[0]
         before, after = text[match.start() - 1 : match.start()], text[match.end() :][:1]
         left, right = _flanks(before, after), _flanks(after, before)
-        if right and (mark[0] != "_" or not left or _is_sign(after)):
+        if mark[0] == "*":  # a single one may be that of a product or a footnote: it opens nothing
+            left = left or (mark == "**" and _is_hangul(before) and _is_sign(after))
+            right = right or (_is_hangul(after) and _is_sign(before))
+        if right and (mark[0] != "_" or not left or _is_sign(after) or _is_hangul(after)):
             mark = self._end_emphasis(mark)
         if not mark:
             return

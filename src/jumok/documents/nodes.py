@@ -4,10 +4,10 @@
 an opening one that is never closed, is refused, so that a tree is balanced whatever comes in.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from jumok.documents.atoms import is_ordered, split_atoms
+from jumok.documents.atoms import SIGN, is_ordered, read_as, split_atoms
 
 MAX_READ = 24  # characters of an atom that a model reads as a word; longer ones are left out
 
@@ -29,7 +29,7 @@ class LineBreak:
 
 @dataclass(frozen=True)
 class Atom:
-    """What is kept as `markup`, at the place of the word `read` ("": of no word)."""
+    """What is kept as `markup`, at the place of the word `read` ("": of no word; " ": a space)."""
 
     markup: str
     read: str = ""
@@ -39,7 +39,12 @@ class Atom:
     @property
     def found_as(self) -> str:
         """What stands for it in a translation that has kept it; "" for nothing."""
-        return self.expected or self.read
+        return self.expected or self.read.strip()
+
+    @property
+    def is_space(self) -> bool:
+        """Whether it is white space, as `&nbsp;`, which takes the place of a space."""
+        return self.read == " "
 
 
 @dataclass
@@ -81,9 +86,10 @@ class Builder:
         """Text as it is in the file; its placeholders, addresses and code are atoms."""
         for part, kept in split_atoms(raw):
             if kept:
-                self.atom(part, self._unescape(part), ordered=is_ordered(part))
+                self.atom(part, self._unescape(read_as(part)), ordered=is_ordered(part))
             else:
-                self._add(Words(self._unescape(part), part))
+                for node in word_nodes(part, self._unescape):
+                    self._add(node)
         return self
 
     def line_break(self, separator: str) -> "Builder":
@@ -93,8 +99,10 @@ class Builder:
 
     def atom(self, markup: str, read: str = "", *, ordered: bool = False) -> "Builder":
         """Something to be kept; what a model reads of it, if it is short enough."""
-        read = " ".join(read.split())
-        self._add(Atom(markup, read if len(read) <= MAX_READ else "", ordered=ordered))
+        words = " ".join(read.split())
+        if len(words) > MAX_READ or SIGN.fullmatch(words):
+            words = ""
+        self._add(Atom(markup, " " if read.isspace() else words, ordered=ordered))
         return self
 
     def open(self, markup: str) -> "Builder":
@@ -111,6 +119,29 @@ class Builder:
 
     def _add(self, node: Node) -> None:
         (self._open[-1].children if self._open else self.nodes).append(node)
+
+
+def word_nodes(text: str, unescape: Unescape = _same) -> Iterator[Words | Atom]:
+    """Text as it is in the file: words, and as atoms its symbols and other spaces than " ".
+
+    >>> from html import unescape
+    >>> [node.markup for node in word_nodes("♪ 가&nbsp;나 &amp;", unescape)
+    ...  if isinstance(node, Atom)]
+    ['♪', '&nbsp;']
+    """
+    position = 0
+    for match in SIGN.finditer(text):
+        plain = unescape(match[0])
+        is_space = plain.isspace()
+        if plain.isascii() or not (is_space or SIGN.fullmatch(plain)):
+            continue
+        if position < match.start():
+            words = text[position : match.start()]
+            yield Words(unescape(words), words)
+        yield Atom(match[0], " " if is_space else "")
+        position = match.end()
+    if position < len(text):
+        yield Words(unescape(text[position:]), text[position:])
 
 
 def raw(nodes: Sequence[Node]) -> str:

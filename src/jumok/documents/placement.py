@@ -25,6 +25,7 @@ Kind = Literal["word", "kept", "markup", "closing", "space"]
 OVER_WORDS = 0.5  # the share from which a word is replaced by the atom that it is aligned with
 OVER_TERM = 0.5  # of the largest share: what a term of a glossary is written over
 _CLOSING = tuple(".,!?;:)]}%…。、")  # signs that no space precedes, unless the translation has it
+_SENTENCE_END = (".", "!", "?", "…", "。")
 _OWN, _FOREIGN = 1e2, -1e9  # scores of atoms within and outside of a pair: no run has these
 
 
@@ -158,6 +159,8 @@ class _Placement:
             numbers = waiting.get(found, [])
             if not numbers and ATOM.fullmatch(found):
                 continue
+            if found == "%" and not (units and units[-1].text.isdecimal()):
+                continue  # the rest of a placeholder, which the next one would make "%%"
             atom = numbers.pop(0) if numbers else None
             units.append(_Unit(start, end, found, space, atom))
         return units
@@ -182,7 +185,7 @@ class _Placement:
         """Put the atoms that the output lacks over the words that are aligned with them."""
         kept = {unit.atom for unit in self.units}
         for number, each in enumerate(self.placed):
-            if isinstance(each.node, Pair) or number in kept or each.start == each.end:
+            if isinstance(each.node, Pair) or number in kept or not each.node.found_as:
                 continue
             shares = [
                 unit.share(each.start, each.end) if unit.text.isalnum() else 0.0
@@ -288,12 +291,15 @@ class _Placement:
         point = high
         if self.text[each.end : end].strip():
             left = self.text[: each.start].rstrip()
-            word = left.rfind(" ") + 1
+            is_end = left.endswith(_SENTENCE_END)
+            word = 0 if is_end else left.rfind(" ") + 1
             shares = [
                 0.0 if unit.dropped else unit.share(word, len(left))
                 for unit in self.units[low:high]
             ]
-            if any(shares):
+            if is_end and max(shares, default=0) > 0.5:  # after the sentence
+                point = low + max(n for n, share in enumerate(shares, 1) if share > 0.5)
+            elif any(shares):
                 point = low + shares.index(max(shares)) + 1
         for number in pairs:
             first, last = self.runs.get(number, (0, 0))
@@ -404,6 +410,12 @@ class _Writer:
         self._separated = not inside[-1:].isalnum()
 
     def _write_point(self, each: Placed, atom: Atom) -> None:
+        if atom.is_space:  # instead of another space
+            if self.pieces and self.pieces[-1].kind == "space":
+                self.pieces.pop()
+            self.pieces.append(Piece(atom.markup, "markup"))
+            self._space, self._opened = False, True
+            return
         self._write_space(each.spaced or bool(atom.read) or self._merges_with(atom))
         self.pieces.append(Piece(atom.markup, "markup", _order(atom)))
         self._space = each.spaced_after or bool(atom.read)
@@ -427,8 +439,9 @@ class _Writer:
         self.pieces.append(Piece(atom.markup, "kept", _order(atom)))
 
     def _merges_with(self, atom: Atom) -> bool:
-        """Whether the backticks of code would touch those of the code before it."""
-        return atom.markup[0] == "`" and bool(self.pieces) and self.pieces[-1].text[-1:] == "`"
+        """Whether the backticks of code would touch those of the code before it, or % another %."""
+        before = self.pieces[-1].text[-1:] if self.pieces else ""
+        return atom.markup[0] in "`%" and atom.markup[0] == before
 
     def _write_space(self, space: bool) -> None:
         if (space or self._space) and not self._opened and self.pieces[-1].kind != "space":

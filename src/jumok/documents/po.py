@@ -3,13 +3,15 @@
 Everything else stays byte by byte, finished translations and obsolete entries too. A translation is
 written on one line, so the file keeps its lines. What it begins and ends with, as a line feed, is
 that of the msgid, as `msgfmt --check` requires. A plural form is translated from msgid_plural,
-the first one from msgid. HTML tags within a message are kept at the words they are around.
+the first one from msgid. HTML tags within a message are kept at the words they are around, and a
+label keeps its accelerator (accelerators.py).
 """
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from jumok.documents.accelerators import read_label
 from jumok.documents.block import Block, Style
 from jumok.documents.html import inline_parts
 from jumok.documents.plain import split_lines
@@ -89,7 +91,15 @@ def read(source: str) -> list[str | Block]:
 
 def _message(text: str) -> Iterator[str | Block]:
     for number, part in enumerate(_NEW_LINE.split(text)):
+        label = read_label(part)
         if number % 2:
             yield part
-        else:
+        elif not label.mark:
             yield from inline_parts(part, STYLE, unescape)
+        else:
+            style = label.style(STYLE)
+            for inner in inline_parts(label.text, style, unescape):
+                if isinstance(inner, Block):
+                    yield replace(inner, raw=style.finish(inner.raw))
+                else:
+                    yield inner

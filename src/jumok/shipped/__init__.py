@@ -61,7 +61,7 @@ def complete_run(incomplete: str) -> list[str]:
     """Models that ship, and the runs in `runs/` and where the beginning of a path points to.
 
     >>> complete_run("no-such-folder/")
-    ['ko-small', 'ko-small-vectors', 'ko-static', 'note']
+    ['enko-small', 'ko-small', 'ko-small-vectors', 'ko-static', 'koen-small', 'note']
     """
     found = list(shipped_folders())
     prefix = incomplete[: incomplete.rfind("/") + 1]
