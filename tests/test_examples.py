@@ -1,18 +1,24 @@
 """The examples, on tiny trained runs."""
 
 import ast
+import importlib.util
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+import torch
+import torch.nn.functional as F
 
 import jumok
 from jumok.errors import InputError
 from jumok.interpret.trace import Trace
+from jumok.tasks.recipe.tables import ModelConfig
 from tests import hf_folders
-from tests.tiny_runs import reviews, write_reviews, write_tsv
+from tests.tiny_runs import SUBJECTS, reviews, write_reviews, write_tsv
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 MAX_LINES = 60
@@ -42,12 +48,21 @@ def is_page(path: Path, view: str) -> bool:
 def test_every_example_is_short_and_tested() -> None:
     found = sorted(path.name for path in EXAMPLES.glob("*.py"))
     assert found == [
+        "chroma_vectors.py",
         "explain_classifier.py",
+        "langchain_vectors.py",
+        "llama_index_vectors.py",
         "note_classifier.py",
         "own_attention.py",
+        "own_loss.py",
+        "own_model.py",
         "own_positions.py",
+        "own_schedule.py",
         "own_task.py",
+        "patch_heads.py",
         "ray_serve.py",
+        "search_optuna.py",
+        "search_ray_tune.py",
         "simultaneous_translation.py",
         "trace_transformers.py",
         "track_mlflow.py",
@@ -71,6 +86,102 @@ def test_a_task_of_a_program(review_recipe: Path, tmp_path: Path) -> None:
     assert label in ("positive", "negative")
     with pytest.raises(InputError, match="which is not registered; import"):
         jumok.load(tmp_path / "run")
+
+
+def load_example(name: str) -> ModuleType:
+    """An example, imported."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_schedule_of_a_program(review_recipe: Path, tmp_path: Path) -> None:
+    """Stable until four fifths, 1 - sqrt(1/2) in the middle of the rest, 0 at the end."""
+    wsd = load_example("own_schedule").wsd
+    assert [wsd(9, 0, progress) for progress in (0.0, 0.5, 0.8)] == [1.0, 1.0, 1.0]
+    assert wsd(9, 0, 0.9) == pytest.approx(1 - 0.5**0.5)
+    assert wsd(9, 0, 1.0) == pytest.approx(0.0, abs=1e-9)
+    words = {"training__schedule": "wsd", "training__steps": 20, "training__warmup_steps": 2}
+    run = jumok.train(review_recipe, out=tmp_path / "run", training__log_every=1, **words)
+    records = (run.folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    rates = [row["learning_rate"] for row in map(json.loads, records) if "learning_rate" in row]
+    assert rates[2] == rates[14] == 0.02
+    assert rates[16] > rates[17] > rates[18] > rates[19]
+
+
+def test_a_loss_of_a_program() -> None:
+    """The mean of both directions, of which jumok has one; candidates alone are no targets."""
+    symmetric = load_example("own_loss").symmetric
+    u, v = F.normalize(torch.randn(2, 5, 4), dim=-1)
+    logits, rows = u @ v.T / 0.05, torch.arange(5)
+    both = [F.cross_entropy(each, rows, reduction="sum") for each in (logits, logits.T)]
+    assert torch.allclose(symmetric(u, v, torch.ones(5)), sum(both) / 2)
+    targets = torch.tensor([1.0, 0, 0, 0, 0])
+    both = [F.cross_entropy(each[:1], rows[:1], reduction="sum") for each in (logits, logits.T)]
+    assert torch.allclose(symmetric(u, v, targets), sum(both) / 2)
+
+
+@pytest.mark.slow
+def test_training_with_the_loss_of_a_program(tmp_path: Path) -> None:
+    rows = [(f"{subject} 재미있어요", f"{subject} 좋았다") for subject in SUBJECTS]
+    pairs = write_tsv(tmp_path / "pairs.tsv", ("text", "pair"), rows * 4)
+    *_, accuracy = run("own_loss.py", pairs, tmp_path / "run")
+    assert float(accuracy) > 1 / len(SUBJECTS)  # a random choice
+    assert 'loss = "symmetric"' in (tmp_path / "run" / "recipe.toml").read_text()
+
+
+def test_a_model_of_a_program() -> None:
+    """Padding changes nothing, and windows begin before the first token."""
+    module = load_example("own_model")
+    model = module.CNN(ModelConfig(vocabulary_size=9, d_model=8), 3).eval()
+    ids, mask = torch.tensor([[3, 4, 0, 0]]), torch.tensor([[True, True, False, False]])
+    alone = model(ids[:, :2], mask[:, :2])
+    assert alone.shape == (1, 3)
+    torch.testing.assert_close(model(ids, mask), alone)
+    assert not torch.equal(model(ids[:, :1], mask[:, :1]), alone)
+
+
+@pytest.mark.slow
+def test_training_the_model_of_a_program(review_recipe: Path, tmp_path: Path) -> None:
+    *_, line = run("own_model.py", review_recipe, tmp_path / "run")
+    accuracy, label = line.split()
+    assert float(accuracy) > 0.9
+    assert label == "positive"
+    model = load_example("own_model").CNN
+    assert jumok.load(tmp_path / "run", "cpu", model=model)("정말 재미있어요").label == label
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("package", ["optuna", "ray.tune"])
+def test_a_search(package: str, review_recipe: Path, tmp_path: Path) -> None:
+    """Every trial is a run; the best is the one with the highest score on the dev split."""
+    pytest.importorskip(package)
+    name = f"search_{package.replace('.', '_')}.py"
+    lines = run(name, review_recipe, tmp_path, "3")
+    line = next(each for each in reversed(lines) if each[:1].isdigit())  # Ray prints more
+    runs = [each.parent for each in tmp_path.glob("*/results.json")]
+    assert runs
+    scores = [jumok.Run(each).results["dev"]["score"] for each in runs]
+    assert float(line.split()[0]) == max(scores)
+    assert "learning_rate" in line
+
+
+@pytest.mark.slow
+def test_patching_the_heads_of_the_note() -> None:
+    """The largest change comes from a head of the cross-attention, where the source is read."""
+    first, *lines = run("patch_heads.py")
+    clean, other = (float(x) for x in first.partition(": ")[2].split(", "))
+    assert clean > 1
+    assert other < -1
+    assert len(lines) == 12
+    assert lines[0].startswith("cross.")
+    changes = [float(line.split()[2]) for line in lines]
+    assert changes == sorted(changes)
+    assert changes[0] < -1
 
 
 @pytest.mark.slow
@@ -203,3 +314,19 @@ def test_tracking_a_training(package: str, tmp_path: Path, monkeypatch: pytest.M
     assert len(steps) == 40
     assert "log 40 accuracy dev_loss" in lines
     assert lines[-1] == "finished"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "package"),
+    [
+        ("chroma_vectors.py", "chromadb"),
+        ("langchain_vectors.py", "langchain_core"),
+        ("llama_index_vectors.py", "llama_index.core"),
+    ],
+)
+def test_vectors_in_other_libraries(name: str, package: str) -> None:
+    """Each finds the line about delivery, which shares no word with the question."""
+    pytest.importorskip(package)
+    (line,) = run(name)
+    assert line.endswith("배송은 이틀 걸립니다")

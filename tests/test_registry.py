@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jumok.errors import InputError
-from jumok.registry import Extension, Registry, register
+from jumok.registry import Extension, Registry, _import_files, register
 
 Function = Callable[[float], float]
 CODE = "def half(x):\n    return x / 2\n"
@@ -57,9 +57,14 @@ def test_a_name_belongs_to_one_part() -> None:
     assert functions("tests.conflict").get("same") is len
 
 
-def test_a_part_of_jumok_keeps_its_name() -> None:
-    register("tests.builtin", "root", len)
+def test_the_name_of_a_part_of_jumok_is_refused() -> None:
+    """It would be used instead of that of the program, without a word."""
     assert functions("tests.builtin").get("root")(9) == 3
+    register("tests.builtin", "root", len)
+    with pytest.raises(InputError) as caught:
+        functions("tests.builtin").get("root")
+    assert caught.value.message.code == "extension.name_taken"
+    assert caught.value.message.values["place"] == "jumok (math:sqrt)"
 
 
 def test_a_distribution_adds_a_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,3 +96,29 @@ def test_an_unknown_name() -> None:
         functions("tests.unknown").get("rot")
     with pytest.raises(InputError, match="got 'sine'; known: root"):
         functions("tests.unknown").check("sine")
+
+
+def test_parts_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of JUMOK_EXTENSIONS are imported when a name is not one of jumok."""
+    path = tmp_path / "tests_parts.py"
+    line = "from jumok.registry import register\n"
+    path.write_text(f'{line}register("tests.file", "half", lambda x: x / 2)\n')
+    monkeypatch.setenv("JUMOK_EXTENSIONS", str(path))
+    _import_files.cache_clear()
+    registry = functions("tests.file")
+    assert registry.get("root")(9) == 3
+    assert "tests_parts" not in sys.modules
+    assert registry.get("half")(3) == 1.5
+    found = registry.extension("half")
+    assert found is not None
+    assert (found.module, found.sha256) == (
+        "tests_parts",
+        hashlib.sha256(path.read_bytes()).hexdigest(),
+    )
+    monkeypatch.setenv("JUMOK_EXTENSIONS", str(tmp_path / "missing.py"))
+    _import_files.cache_clear()
+    with pytest.raises(InputError, match=r"must name files of Python, got '.*missing\.py'"):
+        registry.get("third")
+    monkeypatch.undo()
+    _import_files.cache_clear()
+    del sys.modules["tests_parts"]

@@ -7,9 +7,15 @@ distributions add parts with entry points of the same group; a program adds its 
 
     @register("jumok.attention", "sigmoid")
     class SigmoidAttention(MultiHeadAttention): ...
+
+Commands find the parts of a file that is not installed by JUMOK_EXTENSIONS=FILE.py, or several
+separated like the folders of PATH; so do the processes that a sweep or the server starts.
 """
 
 import hashlib
+import importlib.util
+import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -55,21 +61,25 @@ def register(group: str, name: str, part: object = None) -> Callable[[PartT], Pa
     def add(part: PartT) -> PartT:
         known = _REGISTERED.setdefault((group, name), part)
         if _place(known) != _place(part):
-            raise InputError(
-                "extension.name_taken",
-                "{group} must have each name once, got {name!r} of {place} and of {place_2}; "
-                "rename one of them",
-                group=group,
-                name=name,
-                place=_place(known),
-                place_2=_place(part),
-            )
+            raise _taken(group, name, _place(known), _place(part))
         _REGISTERED[group, name] = part  # of a cell that ran again
         return part
 
     if part is not None:
         add(part)
     return add
+
+
+def _taken(group: str, name: str, place: str, place_2: str) -> InputError:
+    return InputError(
+        "extension.name_taken",
+        "{group} must have each name once, got {name!r} of {place} and of {place_2}; "
+        "rename one of them",
+        group=group,
+        name=name,
+        place=place,
+        place_2=place_2,
+    )
 
 
 class Registry(Generic[PartT]):
@@ -89,20 +99,26 @@ class Registry(Generic[PartT]):
 
     def __contains__(self, name: object) -> bool:
         """Whether `get` finds a part."""
-        return (
-            name in self.builtin or (self.group, name) in _REGISTERED or name in self._entry_points
-        )
+        if name in self.builtin:
+            return True
+        _import_files()
+        return (self.group, name) in _REGISTERED or name in self._entry_points
 
     def names(self) -> tuple[str, ...]:
         """The names of all parts, those of jumok first."""
+        _import_files()
         registered = (name for group, name in _REGISTERED if group == self.group)
         return tuple(dict.fromkeys([*self.builtin, *registered, *self._entry_points]))
 
     def get(self, name: str) -> PartT:
         """The part with this name, imported now if it was not. Raises InputError if unknown."""
         if name in self.builtin:
+            if (self.group, name) in _REGISTERED:  # it would be left out in silence
+                own = _place(_REGISTERED[self.group, name])
+                raise _taken(self.group, name, f"jumok ({self.builtin[name]})", own)
             module, _, attribute = self.builtin[name].partition(":")
             return cast(PartT, getattr(import_module(module), attribute))
+        _import_files()
         if (self.group, name) in _REGISTERED:
             return cast(PartT, _REGISTERED[self.group, name])
         self.check(name)
@@ -149,6 +165,24 @@ class Registry(Generic[PartT]):
     @property
     def _entry_points(self) -> Mapping[str, "EntryPoint"]:
         return _found_entry_points(self.group)
+
+
+@cache
+def _import_files() -> None:
+    """Import the files of JUMOK_EXTENSIONS, each under its name without .py, if it is not."""
+    for word in filter(None, os.environ.get("JUMOK_EXTENSIONS", "").split(os.pathsep)):
+        path = Path(word).expanduser()
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        if spec is None or spec.loader is None or not path.is_file():
+            raise InputError(
+                "extension.no_such_file",
+                "JUMOK_EXTENSIONS must name files of Python, got {word!r}; correct the path",
+                word=word,
+            )
+        if path.stem in sys.modules:
+            continue  # imported by the program, or by the file before it
+        sys.modules[path.stem] = module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
 
 
 @cache

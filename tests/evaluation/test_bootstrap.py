@@ -34,6 +34,7 @@ def test_equal_systems_differ_by_nothing() -> None:
     assert (found.difference, found.low, found.high, found.p) == (0.0, 0.0, 0.0, 1.0)
 
 
+@pytest.mark.slow
 def test_the_error_rate_of_equally_good_systems() -> None:
     """Of 200 pairs of systems that are equally good, about 5 % have p < 0.05."""
     ps = [

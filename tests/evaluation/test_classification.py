@@ -8,18 +8,6 @@ from hypothesis import strategies as st
 from jumok.evaluation import classification_metrics
 
 
-def test_by_hand() -> None:
-    """10 texts of 3 labels: 0 -> 3 right of 4, 1 -> 2 of 4, 2 -> 2 of 2."""
-    expected = [0, 0, 0, 0, 1, 1, 1, 1, 2, 2]
-    predicted = [0, 0, 0, 1, 1, 1, 2, 0, 2, 2]
-    scores = classification_metrics(expected, predicted, 3)
-    assert scores.n == 10
-    assert scores.accuracy == 0.7
-    f1 = [2 * 3 / (4 + 4), 2 * 2 / (4 + 3), 2 * 2 / (2 + 3)]
-    assert scores.macro_f1 == pytest.approx(sum(f1) / 3)
-    assert scores.confusion.tolist() == [[3, 1, 0], [1, 2, 1], [0, 0, 2]]
-
-
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=50))
 def test_against_counting(pairs: list[tuple[int, int]]) -> None:
     expected, predicted = [w for w, _ in pairs], [g for _, g in pairs]

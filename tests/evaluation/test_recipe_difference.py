@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from jumok.evaluation.bootstrap import RowStatistics, paired_bootstrap
 from jumok.evaluation.recipe_difference import recipe_difference, student
 from jumok.tasks.shared.row_statistics import fraction
+from tests.combinations import slow
 
 ROWS = 300
 
@@ -35,7 +36,7 @@ def rate(n: int, trials: int, interaction: float = 0.0, shift: float = 0.0) -> t
     return by_seeds, by_rows
 
 
-@pytest.mark.parametrize("n", [2, 3, 5])
+@pytest.mark.parametrize("n", [slow(2), 3, slow(5)])
 def test_the_error_rate_for_runs_of_one_recipe(n: int) -> None:
     """5 % of 300 splits with three standard errors; the bootstrap over rows errs four times."""
     by_seeds, by_rows = rate(n, 300)

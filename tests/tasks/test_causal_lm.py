@@ -36,7 +36,6 @@ from jumok.tasks.runs.train import train
 from jumok.tasks.task import GenerativeTask
 from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
 from jumok.training.config import TrainingConfig
-from jumok.viewer.live_model import plot_attention
 from tests.tasks.tiny_jobs import joint, splits
 from tests.tiny_runs import reviews
 
@@ -299,46 +298,10 @@ def test_prompts_of_different_lengths_share_a_batch(monkeypatch: pytest.MonkeyPa
     assert set(capacities) == {16}  # whole windows, which slide
 
 
-def test_an_ensemble_of_language_models() -> None:
-    """Mean probabilities, with and without padding; an ensemble of equal models changes nothing."""
-    one, texts = continuer().with_decoding(["max_length=4"]), ["이 영화", "연기가 너무 좋았어요"]
-    for settings in ([], ["max_length=20"]):
-        plain = one.with_decoding(settings)
-        for alone, twice in zip(
-            go_on(plain, *texts), go_on(plain.ensemble([plain]), *texts), strict=True
-        ):
-            assert twice.output == alone.output
-            assert twice.score == pytest.approx(alone.score, abs=1e-4)
-    other = continuer()
-    with torch.no_grad():
-        for weight in other.model.parameters():
-            weight.add_(torch.randn_like(weight) / 20)
-    both = one.ensemble([other])
-    ids = [vocabulary().bos_id, *vocabulary().encode(texts[0])]
-    p = [model(torch.tensor([ids]))[0, -1].softmax(-1) for model in (one.model, other.model)]
-    (answer,) = go_on(both, texts[0])
-    mean = (p[0] + p[1]) / 2
-    assert answer.tokens[0].id == int(mean.argmax())
-    assert answer.tokens[0].log_probability == pytest.approx(float(mean.max().log()), abs=1e-4)
-
-
 def test_max_ratio_does_not_apply() -> None:
     loaded = continuer().with_decoding(["max_ratio=1.5"])
     assert isinstance(loaded.task, GenerativeTask)
     assert "max_ratio" not in str(loaded.task.effective_decoding(loaded))
-
-
-def test_streamed_parts_join_to_the_output() -> None:
-    for text in ("이 영화", ""):
-        for loaded in (continuer(), continuer().with_decoding(["stop=['가']", "max_length=40"])):
-            parts: list[str] = []
-            assert isinstance(loaded.task, GenerativeTask)
-            answer = loaded.task.stream(loaded, text, parts.append)
-            assert isinstance(answer, GeneratedText)
-            assert "".join(parts) == answer.output
-            (whole,) = go_on(loaded, text)
-            assert answer == replace(whole, warnings=())  # a stream has no warnings
-            assert "가" not in answer.output or not loaded.recipe.decoding.stop
 
 
 def test_n_best_and_samples_belong_to_their_prompt() -> None:
@@ -358,84 +321,6 @@ def test_a_prompt_longer_than_the_window_is_continued() -> None:
     assert len(vocabulary().encode(prompt)) > loaded.recipe.model.max_length
     (answer,) = go_on(loaded, prompt)
     assert len(vocabulary().encode(answer.output)) > loaded.recipe.model.max_length
-
-
-PROMPTS = ["이 영화", "", "연기가 너무 좋았어요", "이", "이 영화", " ".join(TEXTS[:6])]
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("compiled")
-@pytest.mark.parametrize(
-    "settings",
-    [
-        ["max_length=4"],  # the window holds all that is written
-        ["max_length=40", "min_length=30"],  # it slides, more than once
-        ["max_length=40", "beam=3", "n_best=2"],
-        ["max_length=20", "sample=true", "n_best=2", "seed=2"],
-        ["max_length=20", "prefix=' 정말'"],
-    ],
-    ids=" ".join,
-)
-@pytest.mark.parametrize("across", [False, True])
-def test_the_native_kernel_continues_the_same(
-    across: bool, settings: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In float32, for prompts of several lengths, one of them longer than the window."""
-    loaded = continuer(across).with_decoding([*settings, "kernel=torch"])
-    lengths = [len(vocabulary().encode(text)) for text in PROMPTS]
-    assert len(set(lengths)) == len(lengths) - 1
-    assert max(lengths) > loaded.recipe.model.max_length
-    short = PROMPTS[:-1]  # which the plain model pads where no window slides
-    references = go_on(loaded, *short) + go_on(loaded, *PROMPTS)
-    with_native_alone(monkeypatch)
-    native = loaded.with_decoding(["kernel=native"])
-    found = go_on(native, *short) + go_on(native, *PROMPTS)
-    for actual, plain in zip(found, references, strict=True):
-        assert (actual.text, actual.output, actual.loop) == (plain.text, plain.output, plain.loop)
-        assert [token.id for token in actual.tokens] == [token.id for token in plain.tokens]
-        assert actual.score == pytest.approx(
-            plain.score, rel=1e-4, abs=1e-4
-        )  # sums in another order
-        for one, other in zip(actual.n_best or (), plain.n_best or (), strict=True):
-            assert one.output == other.output
-            assert one.rank == pytest.approx(other.rank, rel=1e-4, abs=1e-4)
-
-
-@pytest.mark.usefixtures("compiled")
-def test_the_native_kernel_streams_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded = continuer().with_decoding(["max_length=40", "min_length=30", "kernel=torch"])
-    references = go_on(loaded, *PROMPTS)
-    with_native_alone(monkeypatch)
-    native = loaded.with_decoding(["kernel=native"])
-    assert isinstance(native.task, GenerativeTask)
-    for text, plain in zip(PROMPTS, references, strict=True):
-        parts: list[str] = []
-        answer = native.task.stream(native, text, parts.append)
-        assert isinstance(answer, GeneratedText)
-        assert "".join(parts) == answer.output == plain.output
-        assert len(parts) > 1
-        assert answer.score == pytest.approx(plain.score, rel=1e-4, abs=1e-4)
-
-
-@pytest.mark.usefixtures("compiled")
-def test_an_ensemble_of_native_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    other = continuer()
-    with torch.no_grad():
-        for weight in other.model.parameters():
-            weight.add_(torch.randn_like(weight) / 20)
-    both = continuer().with_decoding(["max_length=20", "kernel=torch"]).ensemble([other])
-    references = go_on(both, *PROMPTS)
-    with_native_alone(monkeypatch)
-    for actual, plain in zip(
-        go_on(both.with_decoding(["kernel=native"]), *PROMPTS), references, strict=True
-    ):
-        assert actual.output == plain.output
-        assert actual.score == pytest.approx(plain.score, rel=1e-4, abs=1e-4)
-
-
-def with_native_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the PyTorch decoder fail, so that the output must come from the kernel."""
-    monkeypatch.setattr(CausalLMDecoder, "__init__", lambda *_, **__: pytest.fail("not native"))
 
 
 # From recipe to run
@@ -502,11 +387,6 @@ def test_a_language_model_learns_reviews(run: Path) -> None:
     for answer in go_on(loaded, *prompts):
         assert answer.output.startswith(" ")
         assert set(answer.output.split()) <= known
-
-
-def test_attention_is_causal(run: Path, tmp_path: Path) -> None:
-    path = plot_attention(load(run), "이 영화 정말", tmp_path / "own.png", layer=0)
-    assert path.read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("name", ["lm-ko", "lm-ko-modern", "characters"])

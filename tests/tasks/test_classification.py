@@ -155,13 +155,6 @@ def test_sampled_pieces_decode_to_the_same_text() -> None:
     assert sum(map(len, rows)) > sum(map(len, best))  # the best cut is among the shortest
 
 
-def test_only_a_fraction_is_sampled() -> None:
-    half = AugmentationConfig(subword_sampling=0.5, sampling_alpha=0.1)
-    best = {row[1:] for row in seen(ROWS, 0)}
-    rows = [row[1:] for row in seen(ROWS, 0, augmentation=half)]
-    assert 0.4 < sum(row in best for row in rows) / len(rows) < 0.95
-
-
 # Learning and answering
 
 
@@ -191,23 +184,6 @@ def test_rdrop_compares_both_views() -> None:
     term = 3.0 * apart
     assert term > 1e-4 * plain  # ten times what rounding may do to the sum
     torch.testing.assert_close(job.loss(batch), plain + term, rtol=1e-5, atol=0)
-
-
-def test_padding_has_no_gradient() -> None:
-    """Neither the embedding of [PAD] nor any other gradient depends on the padding."""
-    for kind in ("encoder", "encoder_decoder"):
-        job = classification_job(ROWS, {"kind": kind})
-        epoch = job.epoch(0)
-        batch = next(
-            b
-            for b in map(epoch.__getitem__, range(len(epoch)))
-            if b.texts.attention_mask is not None
-        )
-        job.loss(batch).backward()  # type: ignore[no-untyped-call]
-        table = job.model.get_parameter("encoder.embedding.tokens.weight")
-        assert table.grad is not None
-        assert not table.grad[job.tokenizer.pad_id].any()
-        assert table.grad[job.tokenizer.cls_id].any()
 
 
 @pytest.mark.parametrize("kind", ["encoder", "encoder_decoder"])

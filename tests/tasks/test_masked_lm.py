@@ -37,7 +37,7 @@ from jumok.tasks.runs.evaluate import evaluate
 from jumok.tasks.runs.run import Run
 from jumok.tasks.runs.train import resume, train
 from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
-from jumok.viewer.live_model import plot_attention
+from tests.combinations import slow
 from tests.errors import raises
 from tests.shared_data import shared_data
 from tests.tasks.tiny_jobs import CPU, SMALL, joint, recipe, review_vocabulary
@@ -332,7 +332,7 @@ def test_without_the_setting_the_weights_stay() -> None:
     assert torch.equal(made.model.encoder.embedding.tokens.weight, before)
 
 
-@pytest.mark.parametrize("more", [[], ["masking.cooccurrence_init=true"]])
+@pytest.mark.parametrize("more", [slow([]), ["masking.cooccurrence_init=true"]])
 def test_resuming_is_bit_identical(recipe_file: Path, tmp_path: Path, more: list[str]) -> None:
     overrides = ["training.steps=30", "training.evaluate_every=10", "masking.whole_words=true"]
     overrides += more
@@ -432,10 +432,6 @@ def test_texts_without_masks_empty_long_or_unusual(run: Path) -> None:
     assert all("[MASK]" not in answer.output for answer in answers[4:])
     assert answers[6].output[0] == answers[6].output[-1] == "😀"
     assert loaded([texts[5]])[0].output == answers[5].output  # alone as in a batch
-
-
-def test_attention_can_be_plotted(run: Path, tmp_path: Path) -> None:
-    assert plot_attention(jumok.load(run), "이 [MASK] 재미있어요", tmp_path / "blank.svg").is_file()
 
 
 @pytest.mark.slow

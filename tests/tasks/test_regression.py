@@ -11,7 +11,7 @@ import jumok
 from jumok.data.table_files import evaluation_table
 from jumok.errors import InputError
 from jumok.models import PairClassifier
-from jumok.tasks.pipeline.sequence_classification import forward
+from jumok.tasks.pipeline.sequence_classification import forward, predict_all
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.recipe.tables import AugmentationConfig, RegressionConfig
 from jumok.tasks.runs.evaluate import evaluate
@@ -45,6 +45,44 @@ def test_the_loss_is_the_summed_squared_error() -> None:
     epoch = job.epoch(0)
     total = sum(job.loss(epoch[index]).item() for index in range(len(epoch)))
     assert job.evaluate().loss == pytest.approx(total / len(ROWS), rel=1e-5)
+
+
+RANKED = [
+    (query, text, 5.0 * (text in query))
+    for query in ("재미있어요 최고", "별로예요 지루해요", "음악이 좋았어요")
+    for text in ("최고", "지루해요", "좋았어요")[: 2 + ("음악" in query)]
+]
+
+
+def test_the_ranking_loss_is_the_cross_entropy_of_the_best_text_of_each_query() -> None:
+    job = regression_job(RANKED, loss="ranking", batch_tokens=64)
+    job.model.eval()
+    epoch, total, queries = job.epoch(0), 0.0, 0
+    for index in range(len(epoch)):
+        total += job.loss(epoch[index]).item()
+        queries += epoch[index].n_targets
+    outputs = predict_all(job.model, job.ids, job.tokenizer, CPU)[:, 0]
+    expected = -sum(
+        outputs[best] - outputs[rows].logsumexp(0)
+        for rows, best in (([0, 1], 0), ([2, 3], 3), ([4, 5, 6], 6))
+    )
+    assert queries == 3
+    assert total == pytest.approx(float(expected), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["task=regression", "data.score=c", "model.init=ko-small"],  # single texts
+        ["task=similarity", "data.pair=b"],
+        ["task=regression", "data.pair=b", "data.score=c", "augmentation.token_dropout=0.1"],
+    ],
+)
+def test_ranking_needs_plain_pairs(tmp_path: Path, overrides: list[str]) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text('task = "regression"\n[training]\nmethod = "fine-tune"\n', encoding="utf-8")
+    with raises(InputError, "recipe.ranking_of_pairs"):
+        load_recipe(str(path), [*overrides, "regression.loss=ranking"])
 
 
 def test_rdrop_compares_both_views() -> None:

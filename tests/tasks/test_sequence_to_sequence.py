@@ -8,15 +8,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from jumok.decoding import DecodingConfig, GenerationRequest
 from jumok.nn.losses import rdrop_kl
 from jumok.nn.masks import AttentionMask
 from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqBatch, Seq2SeqEncoder
-from jumok.tasks.pipeline.generated import Generated
-from jumok.tasks.pipeline.generation import generate_all
 from jumok.tasks.recipe.tables import AugmentationConfig
 from jumok.tasks.sequence_to_sequence import Seq2SeqJob
-from jumok.text.ragged import Ragged
 from tests.tasks.tiny_jobs import reading_vocabulary, sequence_job
 from tests.tiny_runs import readings
 
@@ -86,28 +82,6 @@ def test_every_pair_occurs_once_per_epoch_with_shifted_labels(
     assert sum(lengths) >= sum(best)  # other cuts, of more pieces
 
 
-def test_only_a_fraction_is_sampled() -> None:
-    """Three texts in ten of each side; some samples are the best segmentation."""
-    rows = readings(400, 5)
-
-    def n_anew(share: float) -> list[int]:
-        augmentation = AugmentationConfig(subword_sampling=share, sampling_alpha=0.01)
-        job = sequence_job(rows, augmentation=augmentation)
-        ends = (None, -1)  # a target is given without its [EOS]
-        best = [
-            {tuple(row[:end].tolist()) for row in ids}
-            for ids, end in zip(job.train_ids, ends, strict=True)
-        ]
-        pad, found = job.tokenizer.pad_id, [0, 0]
-        for batch in batches(job):
-            for side, ids in enumerate((batch.source.input_ids, batch.target.input_ids)):
-                found[side] += sum(tuple(row[row != pad].tolist()) not in best[side] for row in ids)
-        return found
-
-    for some, most in zip(n_anew(0.3), n_anew(1.0), strict=True):
-        assert 0.1 * most < some < 0.5 * most  # 4 standard deviations or so
-
-
 def test_the_order_is_determined_by_seed_and_epoch() -> None:
     def order(seed: int, number: int) -> list[list[int]]:
         job = sequence_job(ROWS, batch_tokens=120, seed=seed)
@@ -168,44 +142,6 @@ def test_rdrop_compares_both_views_of_a_pair() -> None:
     term = 30 * apart
     assert term > 1e-4 * plain  # ten times what rounding may do to the sum
     torch.testing.assert_close(job.loss(batch), plain + term, rtol=1e-5, atol=0)
-
-
-def test_padding_has_no_gradient() -> None:
-    """With separate embeddings: a tied one gets gradients as output projection."""
-    job = sequence_job(ROWS, {"tie_embeddings": False})
-    job.loss(padded_batch(job)).backward()  # type: ignore[no-untyped-call]
-    source = job.model.encoder.embedding.tokens.weight.grad
-    assert source is not None
-    assert not source[job.tokenizer.pad_id].any()
-    assert source[job.tokenizer.eos_id].any()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("beam", [1, 3])
-def test_outputs_are_in_order_and_independent_of_the_batch(beam: int) -> None:
-    job = sequence_job(ROWS)
-    job.model.eval()
-    texts = ["", *(source for source, _ in ROWS), "삼 일 " * 50]
-    vocabulary = job.tokenizer
-    rows = job.encode.sources(texts)
-    config = DecodingConfig(beam=beam, max_ratio=1.5)
-
-    def write(sources: Ragged) -> list[list[Generated]]:
-        return generate_all(
-            job.model,
-            sources,
-            vocabulary.pad_id,
-            GenerationRequest(config, end_id=vocabulary.eos_id, tokenizer=vocabulary),
-        )
-
-    together = write(rows)
-    assert len(together) == len(texts)
-    for row, (output,) in zip(rows, together, strict=True):
-        ((alone,),) = write(Ragged.from_lists([row.tolist()]))
-        assert output.hypothesis.ids == alone.hypothesis.ids
-        assert output.hypothesis.score == pytest.approx(alone.hypothesis.score, abs=1e-4)
-        assert len(output.hypothesis.ids) <= min(24, len(row) * 3 // 2 + 10)
-        assert output.text == alone.text == vocabulary.decode(output.hypothesis.ids)
 
 
 def test_development_score() -> None:

@@ -20,6 +20,7 @@ from jumok.tasks.runs.train import train
 from jumok.tasks.similarity import SimilarityJob, retrieval
 from jumok.viewer.example_texts import example_texts
 from tests.cli.commands import call
+from tests.combinations import slow
 from tests.errors import raises
 from tests.tasks.tiny_jobs import CPU, score_rows
 
@@ -113,7 +114,7 @@ def test_pooling_first_is_that_of_encode(tmp_path: Path) -> None:
     assert model.encode("좋았어요", pooling="mean") != pytest.approx(one, abs=1e-3)
 
 
-@pytest.mark.parametrize("supervision", ["", LABELS])
+@pytest.mark.parametrize("supervision", [slow(""), LABELS])
 def test_pairs_are_learned_by_retrieval(tmp_path: Path, supervision: str) -> None:
     train(_recipe(tmp_path, supervision), tmp_path / "run")
     results = json.loads((tmp_path / "run" / "results.json").read_text(encoding="utf-8"))

@@ -1,8 +1,6 @@
 """Text pairs: input ids, truncation, augmentation, comparison and prediction."""
 
-import hashlib
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +15,13 @@ from jumok.errors import InputError
 from jumok.models import PairClassifier, TransformerConfig
 from jumok.models.pooling import pair_features, similarity_features
 from jumok.tasks.classification import ClassificationJob
-from jumok.tasks.inputs.text_encoder import LabelledTexts, TextEncoder, TextInputs, token_type_ids
+from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs, token_type_ids
 from jumok.tasks.pipeline.sequence_classification import predict_all
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.recipe.tables import AugmentationConfig
 from jumok.tasks.runs.train import train
 from jumok.tasks.shared.encoder_job import LabelledBatch
 from jumok.text.ragged import Ragged
-from jumok.viewer.live_model import plot_attention
 from tests.errors import raises
 from tests.tasks.tiny_jobs import CPU, classification_job, pair_rows, review_vocabulary
 from tests.tiny_runs import REVIEWS
@@ -88,19 +85,6 @@ def test_lines_of_pairs() -> None:
 # An epoch
 
 
-def test_every_pair_occurs_once_with_its_label() -> None:
-    job = classification_job(ROWS, SEGMENTS)
-    rows = []
-    for batch in batches(job):
-        real = batch.texts.attention_mask
-        for i, ids in enumerate(batch.texts.input_ids):
-            kept = ids if real is None else ids[real[i]]
-            rows.append((int(batch.labels[i]), *kept.tolist()))
-    train = job.train
-    expected = [(int(n), *ids.tolist()) for n, ids in zip(train.labels, train.ids, strict=True)]
-    assert sorted(rows) == sorted(expected)
-
-
 def test_augmentation_keeps_the_separator() -> None:
     augmentation = AugmentationConfig(
         subword_sampling=1.0, sampling_alpha=0.1, token_dropout=0.5, rdrop_alpha=2.0
@@ -115,22 +99,6 @@ def test_augmentation_keeps_the_separator() -> None:
         cuts |= {tuple(row) for row in batch.texts.input_ids.tolist()}
         assert job.loss(batch).isfinite()
     assert len(cuts) > 1.9 * len(ROWS)  # the two views of a pair differ
-
-
-def test_sampled_pairs_decode_to_the_same_texts() -> None:
-    sampling = AugmentationConfig(subword_sampling=1.0, sampling_alpha=0.1)
-    job = classification_job(ROWS, SEGMENTS | {"max_length": 80}, sampling)
-    vocabulary = job.tokenizer
-    spelled = []
-    for batch in batches(job):
-        for ids, label in zip(batch.texts.input_ids, batch.labels, strict=True):
-            first, second = (ids == vocabulary.sep_id).nonzero().flatten().tolist()
-            texts = vocabulary.decode_batch([ids[1:first].tolist(), ids[first:second].tolist()])
-            spelled.append((*texts, int(label)))
-    texts = job.train.texts
-    assert texts.pairs is not None
-    expected = zip(texts.texts, texts.pairs, job.train.labels.tolist(), strict=True)
-    assert sorted(spelled) == sorted(expected)
 
 
 def test_both_segment_embeddings_are_trained() -> None:
@@ -268,10 +236,6 @@ def test_logits_of_ids_equal_those_of_texts(run: Path) -> None:
     assert not torch.equal(logits, loaded.logits(ids))
 
 
-def test_attention_can_be_plotted(run: Path, tmp_path: Path) -> None:
-    assert plot_attention(jumok.load(run), "이 영화\t별로예요", tmp_path / "pair.svg").is_file()
-
-
 def test_initialization_from_a_run_without_segments(
     run: Path, review_run: Path, tmp_path: Path
 ) -> None:
@@ -299,22 +263,3 @@ def test_recipes_with_pairs() -> None:
 
 
 # Texts alone
-
-
-def test_epochs_of_single_texts_are_unchanged() -> None:
-    """The order, the batches and the dropped tokens of an epoch are bit-identical."""
-    rows = Ragged.from_lists([[5, *range(10, 11 + n % 7)] for n in range(50)])
-    known = LabelledTexts(TextInputs([""] * 50), rows, np.arange(50) % 2)
-    job, total = classification_job([("", "negative")], batch_tokens=48), hashlib.sha256()
-    job.texts, job.ids, job.train = known.texts, known.ids, known
-    for augmentation in (
-        AugmentationConfig(),
-        AugmentationConfig(token_dropout=0.3, rdrop_alpha=2.0),
-    ):
-        job.recipe = replace(job.recipe, augmentation=augmentation)
-        epoch = job.epoch(1)
-        for index in range(len(epoch)):
-            batch = epoch[index]
-            total.update(batch.texts.input_ids.numpy().astype("<i8").tobytes())
-            total.update(batch.labels.numpy().astype("<i8").tobytes())
-    assert total.hexdigest()[:16] == "9bef223a51067c36"

@@ -23,7 +23,6 @@ from jumok.tasks.runs.setup import vocabulary_texts
 from jumok.tasks.runs.train import train
 from jumok.tasks.token_classification import char_tags, forward, log_probabilities, viterbi_tags
 from jumok.training.trainer import Trainer
-from jumok.viewer.live_model import plot_attention
 from tests.errors import raises
 from tests.tasks.tiny_jobs import CPU, TAGS, tag_recipe, tag_rows, tag_vocabulary, tagging_job
 
@@ -159,6 +158,7 @@ def test_outputs_are_independent_of_the_batch() -> None:
         torch.testing.assert_close(row, alone, atol=1e-5, rtol=0)  # float32 sums
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tagging", ["pieces", "characters"])
 def test_a_token_classifier_overfits(
     tmp_path: Path, tagging: Literal["pieces", "characters"]
@@ -232,10 +232,6 @@ def test_entity_offsets_of_decomposed_text(run: Path) -> None:
     for one, other in zip(whole.entities, apart.entities, strict=True):
         assert unicodedata.normalize("NFC", other.text) == one.text
         assert parts[other.start : other.end] == other.text
-
-
-def test_attention_can_be_plotted(run: Path, tmp_path: Path) -> None:
-    assert plot_attention(jumok.load(run), "영희가 서울에 가요", tmp_path / "tags.svg").is_file()
 
 
 def test_logits_are_those_of_pieces(run: Path) -> None:

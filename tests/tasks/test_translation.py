@@ -13,8 +13,6 @@ from jumok import safetensors_io as tensorfile
 from jumok.data.load import load_splits
 from jumok.data.table import Table
 from jumok.errors import InputError
-from jumok.models import EncoderDecoder
-from jumok.tasks.pipeline.outputs import GeneratedText
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.registry import get_task
@@ -22,10 +20,9 @@ from jumok.tasks.runs.evaluate import evaluate, evaluation_tables
 from jumok.tasks.runs.setup import train_or_load
 from jumok.tasks.runs.train import resume, train
 from jumok.tasks.sequence_to_sequence import Seq2SeqJob, Seq2SeqTask
-from jumok.tasks.task import GenerativeTask
 from tests.errors import raises
 from tests.shared_data import shared_data
-from tests.tiny_runs import readings, write_readings
+from tests.tiny_runs import readings
 
 TWO = ["vocabulary.joint=false", "vocabulary.size=29", "vocabulary.target_size=28"]
 SHORT = ["training.steps=4", "training.evaluate_every=2", "decoding.max_ratio=1.5"]
@@ -62,20 +59,6 @@ def test_each_side_has_its_tokenizer(two_sided: Pipeline, two_sided_run: Path) -
     assert config["target_vocabulary_sha256"] == target.fingerprint
     assert config["model"]["vocabulary_size"] == 29
     assert config["model"]["target_vocabulary_size"] == 28
-
-
-def test_target_embedding_and_output_are_tied(two_sided: Pipeline) -> None:
-    model = two_sided.model
-    assert isinstance(model, EncoderDecoder)
-    assert model.output.weight is model.decoder.embedding.tokens.weight
-    assert model.output.weight is not model.encoder.embedding.tokens.weight
-
-
-def test_outputs_use_the_target_tokenizer(two_sided: Pipeline) -> None:
-    texts = [source for source, _ in readings(5, 3)]
-    for answer in two_sided([*texts, ""]):
-        assert isinstance(answer, jumok.GeneratedText)
-        assert set(answer.output) <= set("0123456789 ")
 
 
 def test_resuming_with_two_tokenizers_is_bit_identical(
@@ -126,6 +109,31 @@ def test_initialization_from_a_run_with_two_vocabularies(
     assert all((before[name] - after[name]).abs().max() < 1e-9 for name in before)
     with raises(InputError, "run.joint_differs_from_init"):
         train(load_recipe(str(reading_recipe), overrides), tmp_path / "other")
+
+
+def test_the_encoder_of_another_task_and_own_targets(
+    review_run: Path, reading_recipe: Path, tmp_path: Path
+) -> None:
+    """Its weights and vocabulary for the sources; the decoder and its vocabulary are new."""
+    overrides = [
+        f'model.init="{review_run}"',
+        "model.n_decoder_layers=1",
+        "training.steps=1",
+        "training.learning_rate=1e-12",
+        "vocabulary.joint=false",
+        "vocabulary.target_size=28",
+    ]
+    result = train(load_recipe(str(reading_recipe), overrides), tmp_path / "run")
+    before, after = (
+        tensorfile.read_tensors(folder / "model.safetensors")
+        for folder in (review_run, tmp_path / "run")
+    )
+    shared = before.keys() & after.keys()
+    assert shared == {name for name in after if name.startswith("encoder.")}
+    assert all((before[name] - after[name]).abs().max() < 1e-9 for name in shared)
+    made = jumok.load(result.run.folder)
+    assert made.vocabulary.fingerprint == jumok.load(review_run).vocabulary.fingerprint
+    assert made.target_vocabulary.n_embeddings == 28
 
 
 @pytest.mark.parametrize(
@@ -180,17 +188,6 @@ def test_the_test_uses_the_decoding_of_the_recipe(two_sided_run: Path, two_sided
     assert '"kind": "dev"' in records
 
 
-def test_decoding_overrides(two_sided: Pipeline) -> None:
-    texts = [source for source, _ in readings(8, 4)]
-    greedy = two_sided.with_decoding(["beam=1", "length_penalty=1.0"])
-    wide = two_sided.with_decoding(["beam=8", "length_penalty=0.0"])
-    assert two_sided.recipe.decoding.beam == 3
-    for first, second in zip(greedy(texts), wide(texts), strict=True):
-        assert isinstance(first, jumok.GeneratedText)
-        assert isinstance(second, jumok.GeneratedText)
-        assert second.score >= first.score - 1e-4  # a wider search finds no less likely text
-
-
 @pytest.mark.parametrize(
     ("word", "sentence"),
     [
@@ -209,43 +206,6 @@ def test_invalid_decoding_overrides(two_sided: Pipeline, word: str, sentence: st
 def test_a_classifier_has_no_decoding_settings(review_run: Path) -> None:
     with raises(InputError, "recipe.decoding_not_for_task"):
         jumok.load(review_run).with_decoding(["beam=2"])
-
-
-def test_n_best_outputs_are_sorted(two_sided: Pipeline) -> None:
-    (best,) = two_sided(["삼 일 오"])
-    assert isinstance(best, jumok.GeneratedText)
-    (answer,) = two_sided.with_decoding(["n_best=3"])(["삼 일 오"])
-    assert isinstance(answer, jumok.GeneratedText)
-    assert answer.n_best is not None
-    assert len(answer.n_best) == 3
-    ranks = [each.rank for each in answer.n_best]
-    assert ranks == sorted(ranks, reverse=True)
-    assert len({each.output for each in answer.n_best}) > 1
-    assert (answer.output, answer.score) == (answer.n_best[0].output, answer.n_best[0].score)
-    assert (answer.output, answer.score) == (best.output, best.score)
-    assert best.n_best is None
-
-
-def test_streamed_parts_join_to_the_generated_text(two_sided: Pipeline) -> None:
-    greedy = two_sided.with_decoding(["beam=1"])
-    assert isinstance(greedy.task, GenerativeTask)
-    for text, _ in readings(5, 6):
-        parts: list[str] = []
-        answer = greedy.task.stream(greedy, text, parts.append)
-        assert "".join(parts) == answer.display
-        (whole,) = greedy.predict([text])
-        assert isinstance(whole, GeneratedText)
-        assert answer == replace(whole, warnings=())  # a stream has no warnings
-
-
-def test_a_repetition_is_reported(reading_run: Path) -> None:
-    """Only one digit is allowed, 23 are required: the output reports it, the scores count it."""
-    loaded = jumok.load(reading_run).with_decoding(["max_length=24", "pattern='3{23}'"])
-    answer = loaded("삼 일")
-    assert isinstance(answer, jumok.GeneratedText)
-    assert answer.loop == "from token 1 on, 1 tokens repeat 22.0 times"
-    table = Table.from_columns({"source": ["삼 일", "사 일"], "target": ["3월", "4월"]})
-    assert evaluate(loaded, table, "own").scores["loops"] == 2
 
 
 # Several runs as one
@@ -292,23 +252,6 @@ def test_invalid_ensembles(reading_run: Path, two_sided: Pipeline, review_run: P
 
 
 # Data
-
-
-def test_parallel_text_files(tmp_path: Path) -> None:
-    """The rows of the TSV as text files: a run with bit-identical weights."""
-    recipe = write_readings(tmp_path / "tsv")
-    overrides = [*TWO, *SHORT, "training.steps=2"]
-    train(load_recipe(str(recipe), overrides), tmp_path / "one")
-    files = []
-    for seed, (split, n) in enumerate([("train", 120), ("dev", 30), ("test", 40)]):
-        rows = readings(n, seed)
-        paths = [tmp_path / f"{split}.{side}" for side in ("spoken", "written")]
-        for path, texts in zip(paths, zip(*rows, strict=True), strict=True):
-            path.write_text("\n".join(texts) + "\n", encoding="utf-8")
-        files.append(f'data.{split}=["{paths[0]}", "{paths[1]}"]')
-    train(load_recipe(str(recipe), [*overrides, *files]), tmp_path / "two")
-    first, second = (tmp_path / name / "model.safetensors" for name in ("one", "two"))
-    assert first.read_bytes() == second.read_bytes()
 
 
 RECIPES = ("multi30k-en-de", "multi30k-en-fr", "koen", "enko", "chatbot")

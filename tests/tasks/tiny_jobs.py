@@ -104,6 +104,7 @@ def score_rows(n: int, seed: int) -> list[tuple[str, str, float]]:
 def regression_job(
     rows: Sequence[tuple[str, str, float]],
     augmentation: AugmentationConfig | None = None,
+    loss: Literal["squared_error", "ranking"] = "squared_error",
     **training: Any,
 ) -> RegressionJob:
     """A regression model of scores from 0 to 5; the rows are training and development data."""
@@ -112,7 +113,7 @@ def regression_job(
     plan = replace(
         plan,
         augmentation=augmentation or AugmentationConfig(),
-        regression=RegressionConfig(highest=5.0),
+        regression=RegressionConfig(highest=5.0, loss=loss),
     )
     torch.manual_seed(0)
     model = RegressionTask().build_model(plan.model, ())

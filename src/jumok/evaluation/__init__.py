@@ -40,17 +40,6 @@ __all__ = [
     "sequence_metrics",
 ]
 
-__getattr__, __dir__ = lazy_names(  # imported on first access: a classifier needs little of them
-    __name__,
-    {
-        "classification": (
-            *("ClassificationMetrics", "calibration_error", "classification_metrics"),
-            "label_scores",
-        ),
-        "entities": ("EntityMetrics", "entity_metrics"),
-        "language_models": ("LanguageModelMetrics",),
-        "multi_label": ("MultiLabelMetrics", "multi_label_metrics"),
-        "regression": ("RegressionMetrics", "regression_metrics"),
-        "sequences": ("SequenceMetrics", "bleu_tokenizations", "exact_match", "sequence_metrics"),
-    },
-)
+__getattr__, __dir__ = lazy_names(
+    __name__
+)  # imported on first access: a classifier needs little of them

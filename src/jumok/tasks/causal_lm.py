@@ -244,9 +244,12 @@ def packed_batches(
 
 
 def next_token_loss(
-    model: LanguageModel, batch: PackedBatch, label_smoothing: float = 0.0
+    model: LanguageModel,
+    batch: PackedBatch,
+    label_smoothing: float = 0.0,
+    own_loss: Callable[..., Tensor] | None = None,
 ) -> Tensor:
-    """-log p of the next tokens that count, summed: ()."""
+    """-log p of the next tokens that count, summed: (); or `own_loss` of their logits."""
     mask = None
     if batch.window_ids is not None:
         mask = AttentionMask.from_segments(batch.window_ids, causal=True)
@@ -255,6 +258,8 @@ def next_token_loss(
         hidden, labels = hidden.flatten(0, 1), batch.labels.flatten()
     else:
         hidden, labels = hidden[batch.loss_mask], batch.labels[batch.loss_mask]  # (N, D), (N,)
+    if own_loss is not None:
+        return own_loss(model.output(hidden).float(), labels)
     if isinstance(model.output, SoftcappedLinear):
         logits = model.output(hidden).float()
         return F.cross_entropy(logits, labels, reduction="sum", label_smoothing=label_smoothing)
@@ -318,7 +323,8 @@ class CausalLMJob(RecipeJob[PackedBatch]):
 
     def loss(self, batch: PackedBatch) -> Tensor:
         """Cross-entropy of each next token, summed over those that count."""
-        return next_token_loss(self.model, batch, self.recipe.training.label_smoothing)
+        smoothing = self.recipe.training.label_smoothing
+        return next_token_loss(self.model, batch, smoothing, self.own_loss)
 
     def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
         """Perplexity or bits per byte of the development texts, and their mean loss per token."""

@@ -20,6 +20,7 @@ from jumok.evaluation import (
     label_scores,
 )
 from jumok.evaluation.examples import Mistake
+from jumok.evaluation.own_metric import own_scores
 from jumok.models import EncoderDecoderClassifier, text_classifier
 from jumok.nn.losses import cross_entropy, rdrop_kl
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
@@ -35,7 +36,6 @@ from jumok.tasks.recipe.tables import DistillationConfig, ModelConfig
 from jumok.tasks.registry import JOBS
 from jumok.tasks.shared.encoder_job import LabelledBatch
 from jumok.tasks.shared.recipe_job import RecipeJob
-from jumok.tasks.shared.row_statistics import fraction
 from jumok.tasks.shared.text_job import TextJob
 from jumok.tasks.task import Task
 from jumok.text.ragged import Ragged
@@ -63,6 +63,10 @@ class ClassificationTask(Task):
     def build_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
         """An encoder with a classification head, or an encoder-decoder with one."""
         return build_classifier(config, labels)
+
+    def n_outputs(self, config: ModelConfig, labels: Sequence[str]) -> int:
+        """A logit for each label."""
+        return len(labels)
 
     def job(self, recipe: Recipe) -> type[RecipeJob[Any]]:
         """Cross-entropy of the labels; with teachers also their probabilities."""
@@ -121,6 +125,11 @@ class ClassificationTask(Task):
                 "macro_f1": metrics.macro_f1,
                 "calibration_error": calibration_error(confidence.tolist(), correct.tolist()),
                 "labels": label_scores(metrics.confusion, labels),
+                **own_scores(
+                    recipe.metric,
+                    [labels[i] for i in truth],
+                    [labels[i] for i in predicted.tolist()],
+                ),
             },
             confusion=metrics.confusion.tolist(),
             mistakes=[
@@ -142,6 +151,8 @@ class ClassificationTask(Task):
 
     def row_outputs(self, pipeline: Pipeline, table: Table) -> RunOutputs:
         """The label of each row; the metric is accuracy."""
+        from jumok.tasks.shared.row_statistics import fraction  # to compare runs
+
         encode = TextEncoder(pipeline.vocabulary, pipeline.recipe.model.max_length)
         labels = pipeline.labels
         data = label_table(table, pipeline.recipe.data.pieces, encode, labels)
@@ -198,7 +209,7 @@ class ClassificationJob(TextJob):
     linear_loss = "cross_entropy"
 
     def _read(self, table: Table, splits: Splits) -> LabelledTexts:
-        self.n_labels = len(splits.labels)
+        self.labels, self.n_labels = splits.labels, len(splits.labels)
         return label_table(table, self.recipe.data.pieces, self.encode, splits.labels)
 
     def loss(self, batch: LabelledBatch) -> Tensor:
@@ -214,6 +225,8 @@ class ClassificationJob(TextJob):
         smoothing = self.recipe.training.label_smoothing
         if self.log_prior is not None:
             logits = logits.float() + self.log_prior
+        if self.own_loss is not None:
+            return self.own_loss(logits.float(), batch.labels)
         return cross_entropy(logits, batch.labels, smoothing)
 
     @cached_property
@@ -230,8 +243,9 @@ class ClassificationJob(TextJob):
         return torch.from_numpy(np.log(counts / counts.sum())).float().to(self.device)
 
     def score(self, outputs: Tensor, labels: NDArray[Any]) -> DevResult:
-        """The recipe's metric and the mean cross-entropy of logits (n, L)."""
-        loss = cross_entropy(outputs, torch.from_numpy(labels)).item() / max(len(labels), 1)
+        """The recipe's metric and the mean loss of logits (n, L)."""
+        loss = (self.own_loss or cross_entropy)(outputs, torch.from_numpy(labels)).item()
         predicted = outputs.argmax(-1).tolist()
         metrics = classification_metrics(labels.tolist(), predicted, outputs.shape[1])
-        return self.dev_result(loss, metrics)
+        names = [[self.labels[i] for i in indices] for indices in (labels.tolist(), predicted)]
+        return self.dev_result(loss / max(len(labels), 1), metrics, *names)

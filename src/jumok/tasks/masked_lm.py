@@ -28,6 +28,7 @@ from jumok.seeding import derive_seed, permutation
 from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, PaddedBatch, batches_by_length, collate
 from jumok.tasks.inputs.masking import MaskedRows, PieceInfo, mask_tokens
 from jumok.tasks.inputs.text_encoder import TextEncoder
+from jumok.tasks.own_model import forward_own
 from jumok.tasks.pipeline.distributed_map import JSON_CODEC, distributed_map
 from jumok.tasks.pipeline.fill_mask import fill_masks
 from jumok.tasks.pipeline.outputs import EvaluationResult, GeneratedText
@@ -136,6 +137,10 @@ class MaskedLMTask(Task):
             return MODELS.get("replaced_tokens")(config)
         return MaskedLanguageModel(config)
 
+    def n_outputs(self, config: ModelConfig, labels: Sequence[str]) -> int:
+        """A logit for each piece."""
+        return config.vocabulary_size
+
     def job(self, recipe: Recipe) -> type[RecipeJob[Any]]:
         """Cross-entropy of the masked tokens, and the losses of teachers or replaced tokens."""
         if recipe.distillation.teachers:
@@ -199,6 +204,11 @@ def fixed_masking(rows: Ragged, pieces: PieceInfo, masking: MaskingConfig) -> Ma
     return mask_tokens(rows, pieces, masking, np.random.Generator(np.random.Philox(0)))
 
 
+def is_masked_language_model(model: nn.Module) -> bool:
+    """Whether this is a model of jumok, or has one as its generator of replaced tokens."""
+    return isinstance(getattr(model, "generator", model), MaskedLanguageModel)
+
+
 def masked_language_model(model: nn.Module) -> MaskedLanguageModel:
     """The model itself, or its generator of replaced tokens."""
     language_model = getattr(model, "generator", model)
@@ -206,8 +216,14 @@ def masked_language_model(model: nn.Module) -> MaskedLanguageModel:
     return language_model
 
 
-def masked_hidden(model: nn.Module, batch: MaskedBatch) -> tuple[Tensor, nn.Linear]:
-    """The transformed hidden states of the masked tokens, (M, D), and the output projection."""
+def masked_hidden(model: nn.Module, batch: MaskedBatch) -> tuple[Tensor, nn.Module]:
+    """The transformed hidden states of the masked tokens, (M, D), and the output projection.
+
+    Of a model of one's own the logits (M, V), and the identity.
+    """
+    if not is_masked_language_model(model):
+        logits = forward_own(model, batch.texts.input_ids, batch.texts.attention_mask)  # (B, T, V)
+        return logits.flatten(0, 1).index_select(0, batch.positions), nn.Identity()
     return transform_masked(model, hidden_states(model, batch), batch)
 
 
@@ -348,11 +364,18 @@ class MaskedLMJob(RecipeJob[MaskedBatch]):
 
     def loss(self, batch: MaskedBatch) -> Tensor:
         """Cross-entropy of the masked tokens, summed."""
-        return self.loss_of(*masked_hidden(self.model, batch), batch)
+        hidden, output = masked_hidden(self.model, batch)
+        if isinstance(output, nn.Linear):
+            return self.loss_of(hidden, output, batch)
+        if self.own_loss is not None:
+            return self.own_loss(hidden.float(), batch.labels)
+        return cross_entropy(hidden, batch.labels, self.recipe.training.label_smoothing)
 
     def loss_of(self, hidden: Tensor, output: nn.Linear, batch: MaskedBatch) -> Tensor:
         """The same from what `masked_hidden` returns: the states (M, D) and the projection."""
         smoothing = self.recipe.training.label_smoothing
+        if self.own_loss is not None:
+            return self.own_loss(output(hidden).float(), batch.labels)
         return fused_linear_cross_entropy(hidden, output, batch.labels, label_smoothing=smoothing)
 
     def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:

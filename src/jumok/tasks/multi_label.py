@@ -22,6 +22,7 @@ from jumok.evaluation import (
 )
 from jumok.evaluation.bootstrap import RowStatistics
 from jumok.evaluation.examples import Mistake
+from jumok.evaluation.own_metric import own_scores
 from jumok.nn.losses import binary_cross_entropy
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.classification import MAX_EXAMPLES, build_classifier, start_of_classifier
@@ -62,6 +63,10 @@ class MultiLabelTask(Task):
         """The model of a classifier, with one logit for each label."""
         return build_classifier(config, labels)
 
+    def n_outputs(self, config: ModelConfig, labels: Sequence[str]) -> int:
+        """A logit for each label."""
+        return len(labels)
+
     def job(self, recipe: Recipe) -> type[RecipeJob[Any]]:
         """Binary cross-entropy of each label."""
         return MultiLabelJob
@@ -101,6 +106,11 @@ class MultiLabelTask(Task):
                 "micro_f1": metrics.micro_f1,
                 "macro_f1": metrics.macro_f1,
                 "exact_match": metrics.exact_match,
+                **own_scores(
+                    recipe.metric,
+                    [chosen_labels(row, labels) for row in truth],
+                    [chosen_labels(row, labels) for row in predicted],
+                ),
             },
             mistakes=[
                 Mistake(
@@ -180,18 +190,22 @@ class MultiLabelJob(TextJob):
     linear_loss = "binary_cross_entropy"
 
     def _read(self, table: Table, splits: Splits) -> LabelledTexts:
+        self.labels = splits.labels
         return multi_label_table(table, self.encode, splits.labels)
 
     def loss(self, batch: LabelledBatch) -> Tensor:
         """Binary cross-entropy, summed over the texts and the labels."""
         logits = forward(self.model, batch.texts, self.tokenizer)  # (B, L)
-        return binary_cross_entropy(logits, batch.labels)
+        return (self.own_loss or binary_cross_entropy)(logits.float(), batch.labels)
 
     def score(self, outputs: Tensor, labels: NDArray[Any]) -> DevResult:
         """The recipe's metric and the mean loss of finite logits (n, L)."""
         check_logits(outputs)
         targets = torch.from_numpy(labels)
-        loss = binary_cross_entropy(outputs, targets).item() / max(targets.numel(), 1)
-        predicted = outputs.sigmoid() >= self.recipe.multi_label.threshold
-        metrics = multi_label_metrics(labels > 0, predicted.numpy())
-        return self.dev_result(loss, metrics)
+        loss = (self.own_loss or binary_cross_entropy)(outputs, targets).item()
+        predicted = (outputs.sigmoid() >= self.recipe.multi_label.threshold).numpy()
+        metrics = multi_label_metrics(labels > 0, predicted)
+        expected, found = (
+            [chosen_labels(row, self.labels) for row in sets] for sets in (labels > 0, predicted)
+        )
+        return self.dev_result(loss / max(targets.numel(), 1), metrics, expected, found)

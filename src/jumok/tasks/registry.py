@@ -8,6 +8,7 @@ from jumok.registry import Registry
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from jumok.tasks.recipe.tables import ModelConfig
     from jumok.tasks.shared.recipe_job import RecipeJob
     from jumok.tasks.task import Task
 
@@ -48,6 +49,12 @@ EMBEDDINGS: "Registry[Callable[..., Tensor]]" = Registry(
     "jumok.initial_embeddings",
     "initial embeddings",
     {"cooccurrence": f"{LAB}.models.cooccurrence:cooccurrence_embedding"},
+)
+
+TRANSFORMER = "transformer"
+# A model of one's own: built from [model] and the number of outputs (`Task.n_outputs`).
+ARCHITECTURES: "Registry[Callable[[ModelConfig, int], nn.Module]]" = Registry(
+    "jumok.models", "model.architecture", {TRANSFORMER: "jumok.models:Encoder"}
 )
 
 

@@ -5,7 +5,7 @@ scaled back and may be slightly outside that range. Shapes: n texts.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,16 +13,17 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from jumok.data.splits import Splits
 from jumok.data.table import Table
-from jumok.evaluation import (
-    regression_metrics,
-)
+from jumok.evaluation import regression_metrics
+from jumok.evaluation.own_metric import own_scores
 from jumok.models import PairClassifier, TextClassifier, text_classifier
 from jumok.nn.hooks import shared_copy
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.classification import start_of_classifier
+from jumok.tasks.inputs.batches import LazyBatches, collate
 from jumok.tasks.inputs.text_encoder import LabelledTexts, TextEncoder, TextInputs
 from jumok.tasks.pipeline.outputs import EvaluationResult, RegressionOutput, RunOutputs
 from jumok.tasks.pipeline.pipeline import Pipeline
@@ -59,6 +60,10 @@ class RegressionTask(Task):
         """An encoder with one output."""
         return text_classifier(config, 1, config.pooling, config.pooler)
 
+    def n_outputs(self, config: ModelConfig, labels: Sequence[str]) -> int:
+        """A score."""
+        return 1
+
     def job(self, recipe: Recipe) -> type[RecipeJob[Any]]:
         """The squared error of the scaled scores."""
         return RegressionJob
@@ -81,6 +86,7 @@ class RegressionTask(Task):
                 "pearson": metrics.pearson,
                 "spearman": metrics.spearman,
                 "mse": float(np.mean((predicted - truth) ** 2)),
+                **own_scores(pipeline.recipe.metric, truth.tolist(), predicted.tolist()),
             }
         )
 
@@ -127,6 +133,16 @@ def scale_targets(table: Table, encode: TextEncoder, regression: RegressionConfi
     return LabelledTexts(texts, encode.encode_table(table), scores.astype(np.float32))
 
 
+def first_rows(texts: Sequence[str]) -> NDArray[np.int64]:
+    """The first row of each run of equal texts.
+
+    >>> first_rows(["a", "a", "b", "a"]).tolist()
+    [0, 2, 3]
+    """
+    found = [i for i, text in enumerate(texts) if not i or text != texts[i - 1]]
+    return np.array(found, np.int64)
+
+
 def predict_scores(pipeline: Pipeline, rows: Ragged) -> NDArray[np.float64]:
     """The score of every row, (n,), in the order of the rows, on the scale of the data."""
     outputs = predict_scaled(
@@ -149,10 +165,43 @@ def predict_scaled(
     return outputs.double().numpy().reshape(len(rows))
 
 
+@dataclass(frozen=True)
+class RankedBatch(LabelledBatch):
+    """Pairs, those of each first text together."""
+
+    sizes: tuple[int, ...] = ()  # the pairs of each first text
+
+    @property
+    def n_targets(self) -> int:
+        """The number of first texts."""
+        return len(self.sizes)
+
+
 class RegressionJob(TextJob):
-    """Trains a model with one output by the squared error of the scaled scores."""
+    """Trains a model with one output by the squared error of the scaled scores, or their order."""
 
     linear_loss = "squared_error"
+
+    def epoch(self, number: int) -> LazyBatches[LabelledBatch]:
+        """The batches of an epoch, with texts of similar length together."""
+        if self.recipe.regression.loss == "squared_error":
+            return super().epoch(number)
+        assert self.texts.pairs is not None  # checked with the recipe
+        starts = first_rows(self.texts.texts)
+        sizes = np.diff(starts, append=len(self.ids))
+        lengths = np.zeros((len(starts), sizes.max()), np.int64)  # (queries, rows of each)
+        for row, (start, size) in enumerate(zip(starts, sizes, strict=True)):
+            lengths[row, :size] = self.ids.lengths[start : start + size]
+
+        def build(queries: NDArray[np.int64]) -> LabelledBatch:
+            examples = np.concatenate([np.arange(starts[q], starts[q] + sizes[q]) for q in queries])
+            rows = [self.ids[i] for i in examples]
+            texts = collate(rows, self.tokenizer.padding_id, self.device)
+            return RankedBatch(
+                texts, self.labels_of(examples), sizes=tuple(sizes[queries].tolist())
+            )
+
+        return LazyBatches(self.index_batches(lengths, number), build)
 
     def _read(self, table: Table, splits: Splits) -> LabelledTexts:
         return scale_targets(table, self.encode, self.recipe.regression)
@@ -160,17 +209,34 @@ class RegressionJob(TextJob):
     def loss(self, batch: LabelledBatch) -> Tensor:
         """(output - label)^2, summed over the texts; with two views plus R-Drop.
 
-        For numbers the R-Drop term is the squared difference of the two outputs.
+        For numbers the R-Drop term is the squared difference of the two outputs. Of ranked pairs
+        the cross-entropy of the best one among those of its first text (the top one probability of
+        Cao et al. 2007, "Learning to rank", section 4).
         """
         outputs = forward(self.model, batch.texts, self.tokenizer)[:, 0].float()  # (B,)
-        loss = F.mse_loss(outputs, batch.labels, reduction="sum")
+        if isinstance(batch, RankedBatch):
+            sizes, labels = list(batch.sizes), batch.labels.float()
+            parts = (torch.split(each, sizes) for each in (outputs, labels))
+            logits, scores = (
+                pad_sequence(list(p), True, -torch.inf) for p in parts
+            )  # (queries, rows)
+            return F.cross_entropy(logits, scores.argmax(-1), reduction="sum")
+        loss = (self.own_loss or squared_error)(outputs, batch.labels)
         if batch.two_views:  # a pair counts as its two texts
             first, second = outputs.chunk(2)
-            loss = loss + self.rdrop_alpha * F.mse_loss(first, second, reduction="sum")
+            loss = loss + self.rdrop_alpha * squared_error(first, second)
         return loss
 
     def score(self, outputs: Tensor, labels: NDArray[Any]) -> DevResult:
-        """The recipe's metric, and the mean squared error of the scaled scores."""
-        found = outputs.double().numpy().reshape(len(labels))
-        loss = float(np.mean((found - labels) ** 2))
-        return self.dev_result(loss, regression_metrics(labels.tolist(), found.tolist()))
+        """The recipe's metric, and the mean loss of the scaled scores."""
+        found = outputs.double().reshape(len(labels))
+        loss = (self.own_loss or squared_error)(found, torch.from_numpy(labels).double()).item()
+        scale = self.recipe.regression
+        rows = [(each * scale.span + scale.lowest).tolist() for each in (labels, found.numpy())]
+        metrics = regression_metrics(labels.tolist(), found.tolist())
+        return self.dev_result(loss / max(len(labels), 1), metrics, *rows)
+
+
+def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
+    """(output - target)^2, summed: (N,), (N,) -> ()."""
+    return F.mse_loss(outputs, targets, reduction="sum")

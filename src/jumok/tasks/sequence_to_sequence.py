@@ -16,6 +16,7 @@ from jumok.decoding import DecodingConfig, GenerationRequest, OnToken, StepCallb
 from jumok.evaluation import bleu_tokenizations, sequence_metrics
 from jumok.evaluation.bootstrap import RowStatistics
 from jumok.evaluation.examples import Example
+from jumok.evaluation.own_metric import own_scores
 from jumok.models import EncoderDecoder
 from jumok.nn.fused_linear_cross_entropy import fused_linear_cross_entropy
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
@@ -103,6 +104,7 @@ class Seq2SeqTask(GenerativeTask):
                 **metrics.to_dict(),
                 "loops": sum(prediction.loop is not None for prediction in predictions),
                 "decoding": as_generation(pipeline).decoding_summary,
+                **own_scores(pipeline.recipe.metric, targets, outputs),
             },
             examples=[*wrong[: MAX_EXAMPLES // 2], *right[: MAX_EXAMPLES // 2]],
         )
@@ -261,6 +263,8 @@ class Seq2SeqJob(RecipeJob[Seq2SeqBatch]):
             hidden, labels = hidden.flatten(0, 1), batch.labels.flatten()
         else:
             hidden, labels = hidden[mask], batch.labels[mask]  # (tokens, D), (tokens,)
+        if self.own_loss is not None:
+            return self.own_loss(self.model.output(hidden).float(), labels)
         return fused_linear_cross_entropy(
             hidden,
             self.model.output,
@@ -295,8 +299,9 @@ class Seq2SeqJob(RecipeJob[Seq2SeqBatch]):
             ),
             processes=processes,
         )
-        scores = sequence_metrics([best.text for best, *_ in outputs], self.dev.targets)
-        return self.dev_result(total / max(n_targets, 1), scores)
+        texts = [best.text for best, *_ in outputs]
+        scores = sequence_metrics(texts, self.dev.targets)
+        return self.dev_result(total / max(n_targets, 1), scores, self.dev.targets, texts)
 
     def _batch(
         self, views: Sequence[Ragged], targets: Ragged, examples: NDArray[np.int64]

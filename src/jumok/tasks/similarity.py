@@ -18,6 +18,7 @@ from jumok.data.splits import Splits
 from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.evaluation import regression_metrics
+from jumok.evaluation.own_metric import own_scores
 from jumok.models import SentenceEncoder
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs.batches import LazyBatches, PaddedBatch, collate
@@ -86,6 +87,10 @@ class SimilarityTask(Task):
         assert config.pooling != "compare"
         return SentenceEncoder(config, config.pooling)
 
+    def n_outputs(self, config: ModelConfig, labels: Sequence[str]) -> int:
+        """The numbers of a vector of length 1."""
+        return config.d_model
+
     def job(self, recipe: Recipe) -> type[RecipeJob[Any]]:
         """Scores of pairs, or pairs that belong together; with teachers their vectors alone."""
         return (
@@ -123,6 +128,7 @@ class SimilarityTask(Task):
         if pairs.has_scores:
             metrics = regression_metrics(pairs.targets.tolist(), _scores(u, v).tolist())
             scores |= {"pearson": metrics.pearson, "spearman": metrics.spearman}
+            scores |= own_scores(recipe.metric, pairs.targets.tolist(), _scores(u, v).tolist())
         else:
             scores |= {"accuracy": retrieval(u, v, pairs.targets, recipe)[1]}
         return EvaluationResult(scores)
@@ -400,6 +406,8 @@ class SimilarityJob(RecipeJob[TextPairBatch]):
         section 3).
         """
         u, v = (forward(self.model, texts, self.tokenizer) for texts in (batch.first, batch.second))
+        if self.own_loss is not None:
+            return self.own_loss(u, v, batch.targets)
         if batch.has_scores:
             return F.mse_loss(cosines(u, v), batch.targets, reduction="sum")
         logits = u @ v.T / self.recipe.similarity.temperature  # (B, B)
@@ -415,7 +423,8 @@ class SimilarityJob(RecipeJob[TextPairBatch]):
             return DevResult(loss, accuracy, "accuracy")
         found = _scores(u, v)
         loss = float(np.mean((found - self.dev.targets) ** 2))
-        return self.dev_result(loss, regression_metrics(self.dev.targets.tolist(), found.tolist()))
+        rows = self.dev.targets.tolist(), found.tolist()
+        return self.dev_result(loss, regression_metrics(*rows), *rows)
 
 
 def _other_copies(ids: Tensor) -> Tensor:

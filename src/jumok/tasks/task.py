@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from jumok.errors import ConfigError
 from jumok.tasks.inputs.special_tokens import build_inputs
 from jumok.tasks.pipeline.outputs import EvaluationResult, GeneratedText, Output, RunOutputs
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.tables import ModelConfig, ModelKind
+from jumok.tasks.registry import ARCHITECTURES, TRANSFORMER
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer
 
@@ -72,6 +74,25 @@ class Task(ABC):
     def build_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
         """The model that a recipe describes, newly initialized."""
 
+    def n_outputs(self, config: ModelConfig, labels: Sequence[str]) -> int | None:
+        """The outputs a text, or a token, of a model of one's own; None: the task has none."""
+        return None
+
+    def new_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
+        """The Transformer of the task, or the model of `model.architecture`."""
+        n_outputs = self.n_outputs(config, labels)
+        if config.architecture == TRANSFORMER or n_outputs is None:
+            return self.build_model(config, labels)
+        found: object = ARCHITECTURES.get(config.architecture)(config, n_outputs)
+        if isinstance(found, nn.Module) and any(True for _ in found.parameters()):
+            return found
+        raise ConfigError(
+            "run.no_own_model",
+            "the model {name} must be an nn.Module with parameters, got {got}",
+            name=config.architecture,
+            got="none" if isinstance(found, nn.Module) else type(found).__name__,
+        )
+
     @abstractmethod
     def job(self, recipe: "Recipe") -> type["RecipeJob[Any]"]:
         """The training job of a recipe."""
@@ -95,7 +116,13 @@ class Task(ABC):
         **parts: Any,
     ) -> Pipeline:
         """The pipeline of a model."""
-        return Pipeline(self, model, vocabulary, recipe, labels, device, target_vocabulary, **parts)
+        kind = self.pipeline_class
+        return kind(self, model, vocabulary, recipe, labels, device, target_vocabulary, **parts)
+
+    @property
+    def pipeline_class(self) -> type[Pipeline]:
+        """The class of pipelines."""
+        return Pipeline
 
     @property
     def generates(self) -> bool:
@@ -156,22 +183,12 @@ class GenerativeTask(Task):
 
     answer: ClassVar[Answer] = "text"
 
-    def pipeline(
-        self,
-        model: nn.Module,
-        vocabulary: Tokenizer | None,
-        recipe: "Recipe",
-        labels: tuple[str, ...],
-        device: torch.device,
-        target_vocabulary: Tokenizer | None = None,
-        **parts: Any,
-    ) -> Pipeline:
-        """The pipeline of a model, with the settings of its decoding."""
+    @property
+    def pipeline_class(self) -> type[Pipeline]:
+        """Pipelines with the settings of their decoding."""
         from jumok.tasks.pipeline.generation_pipeline import GenerationPipeline
 
-        return GenerationPipeline(
-            self, model, vocabulary, recipe, labels, device, target_vocabulary, **parts
-        )
+        return GenerationPipeline
 
     @abstractmethod
     def effective_decoding(self, pipeline: Pipeline) -> "DecodingConfig":

@@ -28,6 +28,7 @@ from jumok.evaluation import classification_metrics, entity_metrics
 from jumok.evaluation.bootstrap import RowStatistics
 from jumok.evaluation.entities import EntityCounts, entities
 from jumok.evaluation.examples import Example
+from jumok.evaluation.own_metric import own_scores
 from jumok.models import CharacterClassifier, Characters, TokenClassifier
 from jumok.nn.losses import cross_entropy, rdrop_kl
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
@@ -43,6 +44,7 @@ from jumok.tasks.inputs.batches import (
 from jumok.tasks.inputs.character_texts import CharacterTexts
 from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs
 from jumok.tasks.inputs.token_labels import LabelledTokens, TokenizedTexts
+from jumok.tasks.own_model import forward_own
 from jumok.tasks.pipeline.distributed_map import TENSOR_CODEC, distributed_map
 from jumok.tasks.pipeline.origin import Origin
 from jumok.tasks.pipeline.outputs import (
@@ -81,6 +83,10 @@ class TokenClassificationTask(Task):
         if config.tagging == "characters":
             return CharacterClassifier(config, len(labels))
         return TokenClassifier(config, len(labels))
+
+    def n_outputs(self, config: ModelConfig, labels: Sequence[str]) -> int:
+        """A logit for each tag."""
+        return len(labels)
 
     def job(self, recipe: Recipe) -> type[RecipeJob[Any]]:
         """Cross-entropy of the tags."""
@@ -142,6 +148,7 @@ class TokenClassificationTask(Task):
                 "entity_micro_f1": metrics.f1,
                 "character_f1": character_f1(truth, ours),
                 "reachable_f1": reached.macro_f1,
+                **own_scores(pipeline.recipe.metric, truth, ours),
             },
             examples=_examples(texts.texts, data.tags, predicted),
         )
@@ -189,6 +196,8 @@ def texts_type(config: ModelConfig) -> type[TokenizedTexts]:
 def forward(model: nn.Module, texts: PaddedBatch, characters: Characters | None = None) -> Tensor:
     """The logits (B, T, L) of a batch, of characters if the model has a head of characters."""
     ids, mask = texts.input_ids, texts.attention_mask
+    if not isinstance(model, TokenClassifier | CharacterClassifier):
+        return forward_own(model, ids, mask)
     if characters is None:
         return model(ids, mask)  # type: ignore[no-any-return]
     return model(ids, mask, characters=characters)  # type: ignore[no-any-return]
@@ -352,7 +361,10 @@ class TokenClassificationJob(EncoderJob):
         tagged = batch.labels != IGNORE_INDEX  # (B, T)
         logits = forward(self.model, batch.texts, batch.characters)[tagged]  # (N, L)
         smoothing = self.recipe.training.label_smoothing
-        loss = cross_entropy(logits, batch.labels[tagged], smoothing)
+        if self.own_loss is None:
+            loss = cross_entropy(logits, batch.labels[tagged], smoothing)
+        else:
+            loss = self.own_loss(logits.float(), batch.labels[tagged])
         if batch.two_views:  # a pair counts as its two texts
             loss = loss + self.rdrop_alpha * rdrop_kl(*logits.chunk(2))
         return loss
@@ -368,6 +380,7 @@ class TokenClassificationJob(EncoderJob):
             total -= float(row[positions, labels[positions]].sum())
             n += len(positions)
         predicted = viterbi_tags(texts, log_p, self.tags)
-        rows = (drop_spaces(tags, texts.texts) for tags in (self.dev.tags, predicted))
-        score = entity_metrics(*rows).macro_f1
+        truth, ours = (drop_spaces(tags, texts.texts) for tags in (self.dev.tags, predicted))
+        own = own_scores(self.recipe.metric, truth, ours)
+        score = next(iter(own.values()), entity_metrics(truth, ours).macro_f1)
         return DevResult(total / max(n, 1), score, self.recipe.selection_metric)

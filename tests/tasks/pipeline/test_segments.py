@@ -156,3 +156,9 @@ def test_seed_0_of_a_recipe_that_does_not_sample_is_none(note: GenerationPipelin
     """Earlier versions wrote it into every recipe; it would make all samples the same."""
     assert note.recipe.decoding.seed is None
     assert note.with_decoding(["sample=true", "seed=0"]).recipe.decoding.seed == 0
+
+
+def test_a_sentence_without_letters_stays() -> None:
+    """`note` would write a sentence for it."""
+    found = jumok.load("note").predict(["겨울은 추워요. 🙂 !!"], sentences=True)
+    assert [each.output for each in found] == ["Winter is cold. 🙂 !!"]

@@ -105,6 +105,7 @@ print(len(encoded))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_batches")
 def test_two_processes_build_the_same_index_at_once(
     review_run: Path, corpus: Path, tmp_path: Path
@@ -198,12 +199,12 @@ def test_the_commands(
     assert [*rows[0]] == ["rank", "line", "score", "text"]
     assert [row["rank"] for row in rows] == [1, 2]
     assert TEXTS[3] in call(capsys, "search", review_run, corpus, TEXTS[3], "--top", "1").out
-    out = tmp_path / "vectors.npy"
-    done = run("embed", review_run, "--out", out, stdin="\n".join(TEXTS).encode())
+    out, exact = tmp_path / "vectors.npy", ("--precision", "float32")
+    done = run("embed", review_run, *exact, "--out", out, stdin="\n".join(TEXTS).encode())
     assert done.code == 0, done.err
     expected = jumok.load(review_run, device="cpu").encode(TEXTS)
     np.testing.assert_allclose(np.load(out, allow_pickle=False), expected, atol=1e-5)
-    lines = run("embed", review_run, stdin="\n".join(TEXTS).encode()).rows
+    lines = run("embed", review_run, *exact, stdin="\n".join(TEXTS).encode()).rows
     assert [line["text"] for line in lines] == TEXTS
     np.testing.assert_allclose([line["embedding"] for line in lines], expected, atol=1e-5)
     wrong = run("embed", review_run, "--out", out, "--pooling", "cls", stdin=b"a\n")

@@ -7,8 +7,16 @@ import pytest
 
 from jumok.errors import InputError
 from jumok.tasks.recipe.recipe import load_recipe
-from jumok.tasks.recipe.shipped_start import FINE_TUNING, SHIPPED_MODEL, SHIPPED_VECTORS
+from jumok.tasks.recipe.shipped_start import (
+    FINE_TUNING,
+    IMPORTED_RATE,
+    LINEAR_FIRST,
+    SHIPPED_MODEL,
+    SHIPPED_VECTORS,
+)
+from jumok.tasks.runs.import_checkpoint import import_checkpoint
 from jumok.tasks.runs.train import train
+from tests import hf_folders
 from tests.errors import raises
 from tests.tiny_runs import reviews
 
@@ -56,6 +64,22 @@ def test_naming_a_shipped_model_changes_the_model_alone(recipe: Path, name: str)
         (SHIPPED_MODEL, SHIPPED_VECTORS),
         (),
     )
+
+
+def test_an_encoder_of_transformers_has_the_values_of_fine_tuning(
+    recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """But a lower rate: it may be deeper. From the folder, and after an import."""
+    hf_folders.bert(tmp_path / "bert", head="Model")
+    import_checkpoint(tmp_path / "bert", tmp_path / "imported")
+    for folder in ("bert", "imported"):
+        made = load_recipe(str(recipe), [f"model.init={tmp_path / folder}"])
+        expected = FINE_TUNING | LINEAR_FIRST | {"learning_rate": IMPORTED_RATE}
+        assert {name: getattr(made.training, name) for name in expected} == expected
+        assert made.model.candidates == ()
+    assert "ships with jumok" not in capsys.readouterr().err
+    own = load_recipe(str(recipe), [f"model.init={tmp_path / 'a run of jumok'}"])
+    assert own.training.batch_tokens == 4096
 
 
 @pytest.mark.parametrize(

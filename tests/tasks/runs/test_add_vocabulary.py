@@ -56,21 +56,28 @@ def test_tied_tables_of_an_encoder_decoder(reading_run: Path, tmp_path: Path) ->
     assert old == new  # the scores differ: the softmax has more rows
 
 
+@pytest.fixture(scope="module")
+def separate_run(reading_recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with two vocabularies, untied tables and an output bias."""
+    overrides = ["vocabulary.joint=false", "vocabulary.size=29", "vocabulary.target_size=28"]
+    overrides += ["training.steps=2", "training.evaluate_every=2", "model.output_bias=true"]
+    overrides += ["model.tie_embeddings=false"]
+    folder = tmp_path_factory.mktemp("separate") / "run"
+    train(load_recipe(str(reading_recipe), overrides), folder)
+    return folder
+
+
 @pytest.mark.parametrize(
     ("side", "grown"), [(None, "source"), ("target", "target"), ("both", "both")]
 )
 def test_two_vocabularies_and_an_output_bias(
-    side: Side | None, grown: str, reading_recipe: Path, tmp_path: Path
+    side: Side | None, grown: str, separate_run: Path, tmp_path: Path
 ) -> None:
-    overrides = ["vocabulary.joint=false", "vocabulary.size=29", "vocabulary.target_size=28"]
-    overrides += ["training.steps=2", "training.evaluate_every=2", "model.output_bias=true"]
-    overrides += ["model.tie_embeddings=false"]
-    train(load_recipe(str(reading_recipe), overrides), tmp_path / "run")
     words = ["칠전팔기", "코로나"]
-    found = add_vocabulary(tmp_path / "run", words, tmp_path / "new", side)
+    found = add_vocabulary(separate_run, words, tmp_path / "new", side)
     source = {"encoder.embedding.tokens.weight"}
     target = {"decoder.embedding.tokens.weight", "output.weight", "output.bias"}
-    before, after = tensors(tmp_path / "run"), tensors(tmp_path / "new")
+    before, after = tensors(separate_run), tensors(tmp_path / "new")
     changed = {name for name in before if before[name].shape != after[name].shape}
     assert changed == {"source": source, "target": target, "both": source | target}[grown]
     for name in changed:

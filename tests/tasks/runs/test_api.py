@@ -15,6 +15,7 @@ import jumok
 from jumok.errors import InputError
 from jumok.tasks.recipe.recipe import load_recipe
 from tests.cli.commands import call
+from tests.combinations import slow
 from tests.errors import raises
 from tests.tiny_runs import reviews, write_reviews
 
@@ -48,7 +49,9 @@ def from_files(tmp_path_factory: pytest.TempPathFactory) -> jumok.Run:
     return jumok.train(write_reviews(folder), out=folder / "run", **SHORT)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", ["tuples", "pandas", "arrow", slow("dicts"), slow("polars"), slow("datasets")]
+)
 def test_every_kind_of_data_gives_the_same_weights(
     kind: str, from_files: jumok.Run, tmp_path: Path
 ) -> None:

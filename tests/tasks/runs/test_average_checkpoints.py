@@ -127,29 +127,8 @@ def test_load_a_checkpoint_of_a_running_training(
     assert newest.labels == run.load("cpu").labels
 
 
-def test_average_of_a_classifier(review_recipe: Path, tmp_path: Path) -> None:
-    """Also of a task that generates no text."""
-    overrides = ["training.steps=6", "training.evaluate_every=3"]
-    train(load_recipe(str(review_recipe), overrides), tmp_path / "run")
-    results = average_checkpoints(tmp_path / "run", 2, tmp_path / "mean").results
-    assert (results["task"], results["averaged_steps"]) == ("classification", [3, 6])
-
-
 def test_more_checkpoints_than_there_are(reading_recipe: Path, tmp_path: Path) -> None:
     overrides = ["training.steps=2", "training.evaluate_every=2", "training.keep_checkpoints=3"]
     train(load_recipe(str(reading_recipe), overrides), tmp_path / "run")
     with raises(InputError, "run.too_few_checkpoints"):
         average_checkpoints(tmp_path / "run", 3, tmp_path / "mean")
-
-
-def test_skipped_rows_are_reported(
-    reading_recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    dev = tmp_path / "dev.tsv"
-    dev.write_bytes((reading_recipe.parent / "dev.tsv").read_bytes() + "일 이 삼\n".encode())
-    overrides = [f"data.dev={dev}", "data.on_bad_rows=skip", "training.keep_checkpoints=2"]
-    overrides += ["training.steps=4", "training.evaluate_every=2"]
-    train(load_recipe(str(reading_recipe), overrides), tmp_path / "run")
-    capsys.readouterr()
-    assert average_checkpoints(tmp_path / "run", 2, tmp_path / "mean").results["n"] == 30
-    assert "dev.tsv:32: " in capsys.readouterr().err

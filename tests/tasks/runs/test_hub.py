@@ -15,21 +15,17 @@ import pytest
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
-LOAD = """
+OFFLINE = """
 import json, sys
 import jumok
-try:
-    print(json.dumps(jumok.load(sys.argv[1])("재미있어요").label))
-except jumok.JumokError as error:
-    print(json.dumps({"error": str(error)}))
-"""
-
-INIT = """
-import sys
-import jumok
-run = jumok.train(sys.argv[1], out=sys.argv[2], model__init="someone/reviews", training__steps=2,
+for name in ("someone/reviews", "someone/else", "runs/absent"):
+    try:
+        print(json.dumps(jumok.load(name)("재미있어요").label))
+    except jumok.JumokError as error:
+        print(json.dumps(str(error)))
+run = jumok.train(sys.argv[1], out="new", model__init="someone/reviews", training__steps=2,
                   training__evaluate_every=2)
-print(run.results["initialized_from"])
+print(json.dumps(run.results["initialized_from"]))
 """
 
 PUSH = """
@@ -55,38 +51,33 @@ def python(code: str, *arguments: object, home: Path, **more: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.fixture
-def home(review_run: Path, tmp_path: Path) -> Path:
-    """A cache that has the run as someone/reviews."""
-    model = tmp_path / "hub" / "models--someone--reviews"
+@pytest.fixture(scope="module")
+def offline(review_run: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """What OFFLINE prints next to a cache that has the run as someone/reviews."""
+    home = tmp_path_factory.mktemp("home")
+    model = home / "hub" / "models--someone--reviews"
     (model / "refs").mkdir(parents=True)
     (model / "refs" / "main").write_text(COMMIT)
     snapshot = model / "snapshots" / COMMIT
     snapshot.mkdir(parents=True)
     for name in ("recipe.toml", "config.json", "model.safetensors", "vocabulary.model"):
         (snapshot / name).write_bytes((review_run / name).read_bytes())
-    return tmp_path
-
-
-def test_a_model_in_the_cache_is_loaded_by_name(home: Path) -> None:
-    offline = {"HF_HUB_OFFLINE": "1"}
-    assert json.loads(python(LOAD, "someone/reviews", home=home, **offline)) in (
-        "positive",
-        "negative",
-    )
-    missing = json.loads(python(LOAD, "someone/else", home=home, **offline))
-    assert "not in the cache, and the Hub cannot be reached" in missing["error"]
-
-
-def test_a_path_whose_folder_exists_is_not_searched_on_the_hub(home: Path) -> None:
     (home / "runs").mkdir()
-    answer = json.loads(python(LOAD, "runs/absent", home=home, HF_ENDPOINT="http://127.0.0.1:9"))
-    assert "runs/absent must be a run, got no such folder" in answer["error"]
+    printed = python(OFFLINE, review_run / "recipe.toml", home=home, HF_HUB_OFFLINE="1")
+    return [json.loads(line) for line in printed.splitlines()]
 
 
-def test_a_training_begins_from_a_model_in_the_cache(home: Path, review_run: Path) -> None:
-    recipe = review_run / "recipe.toml"
-    begun = python(INIT, recipe, home / "new", home=home, HF_HUB_OFFLINE="1")
+def test_a_model_in_the_cache_is_loaded_by_name(offline: list[Any]) -> None:
+    assert offline[0] in ("positive", "negative")
+    assert "not in the cache, and the Hub cannot be reached" in offline[1]
+
+
+def test_a_path_whose_folder_exists_is_not_searched_on_the_hub(offline: list[Any]) -> None:
+    assert "runs/absent must be a run, got no such folder" in offline[2]
+
+
+def test_a_training_begins_from_a_model_in_the_cache(offline: list[Any]) -> None:
+    begun = str(offline[3])
     assert "encoder" in begun or "weights" in begun or "tensors" in begun
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -17,14 +16,11 @@ from jumok import safetensors_io as tensorfile
 from jumok.checks import text_samples
 from jumok.cli.options import apply_decoding
 from jumok.data.table import Table
-from jumok.data.table_files import evaluation_table
 from jumok.errors import InputError, StorageError
 from jumok.interpret.sequences import source_sequence
 from jumok.models.weights import named_weights
-from jumok.tasks.inputs.masking import PieceInfo
 from jumok.tasks.inputs.text_encoder import TextEncoder
-from jumok.tasks.inputs.token_labels import LabelledTokens, TokenizedTexts
-from jumok.tasks.pipeline.fill_mask import _fill, encode_with_masks
+from jumok.tasks.inputs.token_labels import TokenizedTexts
 from jumok.tasks.pipeline.generation_pipeline import as_generation
 from jumok.tasks.pipeline.outputs import GeneratedText
 from jumok.tasks.pipeline.pipeline import Pipeline
@@ -34,12 +30,11 @@ from jumok.tasks.runs.evaluate import evaluate
 from jumok.tasks.runs.import_checkpoint import import_checkpoint
 from jumok.tasks.runs.initialize_from import initialize_from, load_tokenizers
 from jumok.tasks.runs.train import resume, train
-from jumok.tasks.shared.encoder_job import drop_tokens
-from jumok.tasks.token_classification import char_tags, to_entities, viterbi_tags
+from jumok.tasks.token_classification import to_entities, viterbi_tags
 from tests import hf_folders
 from tests.errors import raises
 from tests.tasks.tiny_jobs import TAGS, tag_rows
-from tests.tiny_runs import readings, reviews, write_readings, write_reviews, write_tsv
+from tests.tiny_runs import reviews, write_readings, write_reviews, write_tsv
 
 transformers = pytest.importorskip("transformers")
 transformers.logging.set_verbosity_error()
@@ -245,27 +240,6 @@ def test_fill_mask_equals_transformers(made: Made, name: str, mask: str) -> None
         assert answer.score == pytest.approx(float(log_p[best]), abs=1e-4)
 
 
-@pytest.mark.parametrize(("name", "mask"), [("masked", "[MASK]"), ("bytes", "<mask>")])
-def test_texts_with_masks_are_tokenized_as_in_transformers(
-    made: Made, name: str, mask: str
-) -> None:
-    loaded = jumok.load(made(name), device="cpu")
-    _, tokenizer = theirs(made(name))
-    texts = [
-        "이 영화 [MASK] 정말 [MASK] 가요",
-        "[MASK] 재미",
-        "[MASK]다",
-        "연기가 [MASK]",
-        "[MASK]",
-    ]
-    own = [text.replace("[MASK]", mask) for text in texts]  # the tokenizer's name of it
-    rows = encode_with_masks(own, TextEncoder(loaded.vocabulary, 38))
-    assert [each.output for each in loaded(own)] == [each.output for each in loaded(texts)]
-    rows = encode_with_masks(texts, TextEncoder(loaded.vocabulary, 38))
-    expected = [tokenizer(text.replace("[MASK]", mask))["input_ids"] for text in texts]
-    assert [rows[i].tolist() for i in range(len(rows))] == expected
-
-
 # What is written
 
 
@@ -339,22 +313,6 @@ def test_constraints_with_an_imported_tokenizer(made: Made, name: str, beam: int
         assert re.fullmatch(digits, answer.output)
     [one] = loaded.with_decoding(['choices=["3 1", "5"]']).predict(SPOKEN[:1])
     assert one.output in ("3 1", "5")  # type: ignore[union-attr]
-
-
-@pytest.mark.parametrize("name", ["gpt2", "bart"])
-def test_syllables_of_several_byte_pieces(made: Made, name: str) -> None:
-    """Some byte-level pieces are parts of a syllable."""
-    loaded = jumok.load(made(name), device="cpu").with_decoding(["max_length=30"])
-    for overrides in (['choices=["뷁훮"]'], ['prefix="뷁훮"'], ['pattern="뷁훮[가-힣]{0,2}"']):
-        [one] = loaded.with_decoding(overrides).predict(SPOKEN[:1])
-        assert one.output.startswith("뷁훮")  # type: ignore[union-attr]
-    free, constrained = (
-        loaded.with_decoding([*overrides, "beam=4"]).predict(SPOKEN[:1])[0].output  # type: ignore[union-attr]
-        for overrides in (['pattern="[가-힣]{2}"'], ['pattern="[가-힣]{2}"', 'forbidden=["가"]'])
-    )
-    assert re.fullmatch("[가-힣]{2}", free)
-    assert re.fullmatch("[가-힣]{2}", constrained)
-    assert "가" not in constrained
 
 
 @pytest.mark.parametrize("beam", [1, 3])
@@ -673,20 +631,6 @@ def test_the_recipe_of_an_import_may_be_edited(made: Made, tmp_path: Path) -> No
     torch.testing.assert_close(found, expected.softmax(-1), atol=1e-5, rtol=0)
 
 
-def test_an_import_is_evaluated_on_a_file(made: Made, tmp_path: Path) -> None:
-    import_checkpoint(made("texts"), tmp_path / "out")
-    loaded = jumok.load(tmp_path / "out", device="cpu")
-    rows = reviews(12, 3)
-    path = write_tsv(tmp_path / "rows.tsv", ("text", "label"), rows)
-    table = evaluation_table(path, loaded.recipe.data, ("text", "label"), loaded.labels)
-    found = evaluate(loaded, table, path.name).scores
-    right = [
-        LABELS[int(their_logits(made("texts"), text).argmax())] == label for text, label in rows
-    ]
-    assert found["n"] == 12
-    assert found["accuracy"] == pytest.approx(sum(right) / 12)
-
-
 # Begun from
 
 TRAINING = """
@@ -937,55 +881,7 @@ def test_training_does_not_overwrite_a_checkpoint(copied: Made, recipes: dict[st
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_two_tokenizers_of_a_translation_model(made: Made) -> None:
-    both = load_tokenizers(made("marian-separate"))
-    assert not both.joint
-    assert both.source.fingerprint != both.target.fingerprint  # ids are kept by it
-    spoken, expected = zip(*readings(4, 9), strict=True)
-    _, tokenizer = theirs(made("marian-separate"))
-    assert [both.target.encode(text) for text in expected] == [
-        row[:-1] for row in tokenizer(text_target=list(expected))["input_ids"]
-    ]
-    assert [both.source.encode(text) for text in spoken] == [
-        row[:-1] for row in tokenizer(list(spoken))["input_ids"]
-    ]
-
-
-def test_tags_of_a_typed_special_token(made: Made) -> None:
-    """It is plain text: several pieces, not one."""
-    loaded = jumok.load(made("tokens"), device="cpu")
-    vocabulary = loaded.vocabulary
-    text = "이 [MASK] 정말 [SEP] 재미있어요"
-    (ids,) = (row.tolist() for row in TextEncoder(vocabulary, 38)([text]))
-    assert vocabulary.mask_id not in ids
-    read = TokenizedTexts.encode([text], TextEncoder(vocabulary, 38))
-    assert list(read.positions[0]) == list(range(1, len(ids) - 1))
-    for location, (start, stop) in zip(read.positions[0], read.spans[0], strict=True):
-        if ids[location] != vocabulary.unk_id:
-            assert vocabulary.piece(ids[location]).removeprefix("##") == text[start:stop]
-    assert read.spans[0][-1][1] == len(text)
-
-
-def test_token_dropout_keeps_special_tokens(made: Made) -> None:
-    vocabulary = jumok.load(made("texts"), device="cpu").vocabulary
-    rows = TextEncoder(vocabulary, 38)(TEXTS[:2] * 20)
-    hidden = drop_tokens(rows, 0.9, vocabulary, np.random.default_rng(0))
-    for row in hidden:
-        assert (row[0], row[-1]) == (vocabulary.cls_id, vocabulary.sep_id)
-    assert (hidden.ids == vocabulary.mask_id).mean() > 0.4  # of all; 80 of 180 are the frames
-
-
 # What lies between and upon pieces
-
-
-def test_an_entity_of_several_words_with_an_imported_tokenizer(made: Made) -> None:
-    """Its tokenizer drops spaces, and maps several pieces to one character."""
-    vocabulary = jumok.load(made("tokens"), device="cpu").vocabulary
-    text, tags = "제주 공항 에 간 김 철수", "B-LC I-LC I-LC I-LC I-LC O O O O O B-PS I-PS I-PS I-PS"
-    table = Table.from_columns({"text": [text], "tags": [tags]})
-    data = LabelledTokens.from_table(table, TextEncoder(vocabulary, 38))
-    assert (2, 3) not in data.texts.spans[0]  # the space is in no piece
-    assert char_tags(data.piece_tags(), data.texts) == [tags.split(" ")]
 
 
 def test_tags_that_are_not_bio_are_an_error(copied: Made) -> None:
@@ -1011,78 +907,3 @@ def test_tags_of_naver_ner(made: Made, copied: Made) -> None:
     texts = ["철수가 서울에 가요", "영희는 제주 공항에 있다"]
     expected = jumok.load(made("tokens"), device="cpu").predict(texts)
     assert jumok.load(folder, device="cpu").predict(texts) == expected
-
-
-@pytest.mark.parametrize("name", ["bare", "bare-gpt2"])
-def test_a_model_without_a_head_is_not_scored(made: Made, name: str) -> None:
-    loaded = jumok.load(made(name), device="cpu")
-    with raises(InputError, "pipeline.no_text_head"):
-        evaluate(loaded, Table.from_columns({"text": ["재미있어요"]}), "dev")
-
-
-@pytest.mark.parametrize("before", ['"', "(", "재미있어요.", "\t", "\n", "漢"])
-def test_word_starts_of_wordpiece(made: Made, before: str) -> None:
-    """After punctuation, white space and Chinese characters no ## piece is possible."""
-    vocabulary = jumok.load(made("masked"), device="cpu").vocabulary
-    pieces = PieceInfo.of(vocabulary)
-    assert vocabulary.word_starts_after(f"가요 {before}")
-    assert not vocabulary.word_starts_after("가요")
-    logs = np.zeros((1, len(pieces.maskable)), np.float32)
-    inside = vocabulary.id("##요")
-    logs[0, inside] = 9.0
-    filled, _ = _fill([f"가요 {before}", "가"], logs, pieces, vocabulary)
-    assert "요가" not in filled
-    filled, _ = _fill(["가", "가"], logs, pieces, vocabulary)
-    assert filled == "가요가"
-
-
-def test_tags_with_truncation_on_the_left(copied: Made) -> None:
-    folder = copied("tokens")
-    path = folder / "tokenizer_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"truncation_side": "left"}))
-    vocabulary = jumok.load(folder, device="cpu").vocabulary
-    text = "철수가 서울에 가요 " * 4
-    read = TokenizedTexts.encode([text], TextEncoder(vocabulary, 8))
-    assert read.spans[0][-1][1] == len(text.rstrip())
-    for location, (start, stop) in zip(read.positions[0], read.spans[0], strict=True):
-        piece = vocabulary.piece(int(read.ids[0][location]))
-        assert piece in (f"##{text[start:stop]}", text[start:stop], "[UNK]")
-
-
-def test_masks_that_are_truncated_on_the_left_stay(copied: Made) -> None:
-    folder = copied("masked")
-    path = folder / "tokenizer_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"truncation_side": "left"}))
-    answer = jumok.load(folder, device="cpu")("[MASK] " + "이 영화 " * 30 + "[MASK]")
-    assert answer.output.startswith("[MASK] ")
-    assert not answer.output.endswith("[MASK]")
-
-
-def test_each_text_is_scored_as_its_tokenizer_gives_it(made: Made) -> None:
-    """GPT-2's tokenizer adds nothing, so the first token of a text is not predicted."""
-    loaded = jumok.load(made("gpt2"), device="cpu")
-    texts = ["이 영화 정말", "", "재미있어요", "별로"]
-    pieces = sum(len(loaded.vocabulary.encode(text)) - 1 for text in texts if text)
-    found = evaluate(loaded, Table.from_columns({"text": texts}), "dev").scores
-    assert found["tokens"] == pieces
-
-
-def test_a_tokenizer_without_unk(copied: Made) -> None:
-    folder = copied("gpt2")
-    tokenizer = transformers.GPT2Tokenizer.from_pretrained(folder)
-    tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
-    end = "<|endoftext|>"
-    changed_config = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "bos_token": end,
-        "eos_token": end,
-    }
-    (folder / "tokenizer_config.json").write_text(json.dumps(changed_config))
-    loaded = jumok.load(folder, device="cpu")
-    with raises(InputError, "tokenizer.no_special_piece"):
-        _ = loaded.vocabulary.unk_id
-    found = evaluate(loaded, Table.from_columns({"text": ["이 영화 정말"]}), "dev").scores
-    assert found["unknown"] == 0
-    [answer] = loaded.with_decoding(["prefix=가", "max_length=4"]).predict(["이 영화"])
-    assert isinstance(answer, GeneratedText)
-    assert "가" in answer.output

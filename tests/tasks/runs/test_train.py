@@ -11,16 +11,13 @@ import torch
 import jumok
 from jumok.data.load import load_splits
 from jumok.errors import InputError
-from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.evaluate import evaluate
 from jumok.tasks.runs.examples import examples
-from jumok.tasks.runs.run import Run
 from jumok.tasks.runs.setup import prepare_training
 from jumok.tasks.runs.train import resume, train
 from jumok.text.sentencepiece import SentencePieceTokenizer
 from tests.errors import raises
-from tests.tasks.tiny_jobs import review_vocabulary
 from tests.tiny_runs import REVIEWS, reviews, write_reviews
 
 SHORT = ["training.steps=4", "training.evaluate_every=4"]
@@ -88,15 +85,6 @@ def test_pieces_of_another_vocabulary_are_an_error(
         train(load_recipe(str(recipe), [*SHORT, override]), tmp_path / "run")
 
 
-def test_the_same_seed_gives_the_same_weights(tmp_path: Path, review_recipe: Path) -> None:
-    """The same seed gives the same bytes, another seed does not."""
-    content = {}
-    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
-        train(load_recipe(str(review_recipe), [*SHORT, f"seed={seed}"]), tmp_path / name)
-        content[name] = (tmp_path / name / "model.safetensors").read_bytes()
-    assert content["a"] == content["b"] != content["c"]
-
-
 def test_long_and_empty_texts_are_predicted(review_run: Path, reading_run: Path) -> None:
     for run in (review_run, reading_run):
         loaded = jumok.load(run)
@@ -125,18 +113,6 @@ def test_examples_list_wrong_outputs_first(reading_run: Path) -> None:
     wrong = [example.output != example.target for example in scored.examples]
     assert wrong == sorted(wrong, reverse=True)
     assert 0 < len(scored.examples) <= 30
-
-
-def test_an_existing_run_is_not_overwritten(tmp_path: Path, review_recipe: Path) -> None:
-    recipe = load_recipe(str(review_recipe))
-    vocabulary = review_vocabulary()
-    tokenizers = TokenizerPair(vocabulary, vocabulary)
-    run = Run.create(tmp_path / "깊은" / "곳", recipe, tokenizers)
-    assert run.recipe() == recipe
-    assert run.tokenizers().source.fingerprint == vocabulary.fingerprint
-    assert not run.finished
-    with raises(InputError, "run.folder_has_a_run"):
-        Run.create(run.folder, recipe, tokenizers)
 
 
 def test_numbers_end_to_end(tmp_path: Path) -> None:

@@ -70,6 +70,7 @@ def test_fine_tuning_begins_from_the_linear_layer(
     assert "at the start" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_weights_of_the_start_are_kept_where_no_step_is_better(
     classification: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -113,19 +114,20 @@ def test_unbalanced_labels_weigh_the_same(
     assert "the labels are unbalanced" in capsys.readouterr().err
 
 
-def test_regression_and_several_labels(tmp_path: Path) -> None:
+def test_regression_and_several_labels(review_run: Path, tmp_path: Path) -> None:
+    linear = {"training__method": "linear", "model__init": str(review_run)}
     scored = [f"{text}\t{4.0 if label == ROWS[0][1] else 1.0}" for text, label in ROWS]
     path = own_recipe(
         tmp_path, "regression", "[regression]\nlowest = 1\nhighest = 4", "text\tscore", scored
     )
-    run = jumok.train(path, out=tmp_path / "scores", training__method="linear")
+    run = jumok.train(path, out=tmp_path / "scores", **linear)
     assert run.results["pearson"] > 0.8
     assert jumok.evaluate(run, tmp_path / "train.tsv")["mse"] < 0.5  # on the scale of the data
     several = [
         f"{text}\t{label}|글" if i % 2 else f"{text}\t글" for i, (text, label) in enumerate(ROWS)
     ]
     path = own_recipe(tmp_path, "multi_label_classification", "", "text\tlabel", several)
-    run = jumok.train(path, out=tmp_path / "labels", training__method="linear")
+    run = jumok.train(path, out=tmp_path / "labels", **linear)
     assert "글" in run.predict(ROWS[0][0]).labels  # type: ignore[union-attr]
 
 
@@ -162,6 +164,7 @@ def test_class_weights_are_for_labels() -> None:
         load_recipe("similarity", ["training.class_weights=balanced"])
 
 
+@pytest.mark.slow
 def test_resuming_before_the_first_step_continues_from_the_linear_layer(
     classification: Path, tmp_path: Path
 ) -> None:

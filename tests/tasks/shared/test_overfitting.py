@@ -7,6 +7,7 @@ import pytest
 from jumok.tasks.classification import ClassificationJob
 from jumok.tasks.sequence_to_sequence import Seq2SeqJob
 from jumok.training.trainer import Trainer
+from tests.combinations import slow
 from tests.tasks.tiny_jobs import CPU, classification_job, sequence_job
 from tests.tiny_runs import readings, reviews
 
@@ -28,7 +29,7 @@ def by_heart(job: ClassificationJob | Seq2SeqJob, folder: Path) -> float:
     return job.evaluate().loss
 
 
-@pytest.mark.parametrize("pooling", ["first", "mean", "max"])
+@pytest.mark.parametrize("pooling", ["first", slow("mean"), slow("max")])
 def test_a_classifier_overfits(tmp_path: Path, pooling: str) -> None:
     job = classification_job(reviews(32, 1), {"pooling": pooling}, steps=100, **LEARNING)
     assert by_heart(job, tmp_path) < 0.05

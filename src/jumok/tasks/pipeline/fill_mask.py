@@ -1,6 +1,7 @@
 """Fill-mask: every [MASK] typed in a text is replaced by the most probable piece that fits."""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -12,6 +13,7 @@ from jumok.errors import InputError
 from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, batches_by_length, collate
 from jumok.tasks.inputs.masking import PieceInfo
 from jumok.tasks.inputs.text_encoder import TextEncoder
+from jumok.tasks.own_model import forward_own
 from jumok.tasks.pipeline.outputs import GeneratedText
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.offsets import SPACE
@@ -37,7 +39,8 @@ def fill_masks(pipeline: Pipeline, texts: Sequence[str]) -> list[GeneratedText]:
     outputs: dict[int, GeneratedText] = {}
     for batch in batches_by_length(rows, EVAL_BATCH_TOKENS):
         padded = collate([rows[i] for i in batch], tokenizer.padding_id, pipeline.device)
-        logits = pipeline.model(padded.input_ids, padded.attention_mask)
+        forward = partial(forward_own, pipeline.model) if pipeline.is_own else pipeline.model
+        logits = forward(padded.input_ids, padded.attention_mask)
         for i, row, row_logits in zip(batch, padded.input_ids, logits, strict=True):
             log_p = row_logits[row == tokenizer.mask_id].float().log_softmax(-1)  # (masks, V)
             check_log_p(log_p)

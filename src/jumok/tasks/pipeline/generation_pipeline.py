@@ -1,7 +1,6 @@
 """The pipeline of a model that generates text: its decoding, ensemble and draft model."""
 
 import copy
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -22,7 +21,6 @@ from jumok.tasks.pipeline.segments import Split, predict_parts, splitter, stream
 from jumok.tasks.pipeline.text_inputs import Pair
 from jumok.tasks.recipe.recipe import Recipe
 
-MAX_DRAWN_SEED = 2**31
 TRANSLATORS = ("Marian", "MBart", "M2M100", "NllbMoe")  # the start of their names in transformers
 
 
@@ -48,12 +46,11 @@ class GenerationPipeline(Pipeline[GeneratedText]):
 
     def with_drawn_seed(self) -> Self:
         """The same pipeline, or a copy with a random seed where it samples without one."""
-        decoding = self.recipe.decoding
-        if not decoding.sample or decoding.seed is not None:
+        decoding = self.recipe.decoding.seeded()
+        if decoding is self.recipe.decoding:
             return self
         other = copy.copy(self)
-        seed = secrets.randbelow(MAX_DRAWN_SEED)
-        other.recipe = replace(self.recipe, decoding=replace(decoding, seed=seed))
+        other.recipe = replace(self.recipe, decoding=decoding)
         return other
 
     def predict(

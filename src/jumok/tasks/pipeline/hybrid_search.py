@@ -3,7 +3,6 @@
 Shapes: n lines, D model width, k results.
 """
 
-from collections.abc import Iterable
 from functools import cached_property
 from typing import Literal, get_args
 
@@ -15,7 +14,7 @@ from jumok.tasks.pipeline.vector_index import Match, VectorIndex, Vectors, best_
 from jumok.text.bm25 import BigramIndex
 
 SearchMethod = Literal["hybrid", "vectors", "bm25"]
-RANK_OFFSET = 10  # chosen on the dev queries of benchmarks/search.py, among 10 and 60
+RANK_OFFSET = 5  # chosen on dev queries, among 5 lines to 20,000: docs/LOG.md, "few lines"
 
 
 class HybridIndex:
@@ -24,7 +23,7 @@ class HybridIndex:
     >>> index = VectorIndex(["강아지가 짖는다", "고양이가 운다"], np.eye(2, dtype=np.float32))
     >>> found = HybridIndex(index).search("강아지는 왜 짖나", np.array([0.8, 0.6], np.float32), 1)
     >>> found[0].line, round(found[0].score, 4)
-    (1, 0.1818)
+    (1, 0.2)
     """
 
     def __init__(self, vectors: VectorIndex) -> None:
@@ -39,10 +38,11 @@ class HybridIndex:
     ) -> list[Match]:
         """The k best lines for a text whose vector is `query`, (D,), best first.
 
-        The score is the cosine, BM25, or for "hybrid" the sum over both of 1 / (10 + rank)
-        (reciprocal rank fusion, Cormack et al. 2009), at most 0.1818. Lines of equal score come in
-        the order of the file, and blank ones, or ones that share no bigram for "bm25", never.
-        Raises InputError for another method.
+        The score is the cosine, BM25, or for "hybrid" the sum of 1 / (5 + rank) by the cosine and
+        of the same by BM25 times `BigramIndex.coverage`, at most 0.3333: reciprocal rank fusion
+        (Cormack et al. 2009), where a rank by words counts as far as the words of the query are
+        there. Lines of equal score come in the order of the file, and blank ones, or ones that
+        share no bigram for "bm25", never. Raises InputError for another method.
         """
         if method not in get_args(SearchMethod):
             raise InputError(
@@ -56,17 +56,22 @@ class HybridIndex:
         bm25 = np.where(scores := self._bigrams.scores(text), scores, -np.inf)
         if method == "bm25":
             return best_matches(self.texts, bm25, k)
-        return best_matches(self.texts, fused([self._vectors.scores(query), bm25]), k)
+        cosines = self._vectors.scores(query)
+        return best_matches(self.texts, fused(cosines, bm25, self._bigrams.coverage(text)), k)
 
 
-def fused(scores: Iterable[NDArray[np.float32]]) -> NDArray[np.float64]:
-    """The sum of the reciprocal ranks of each line, (n,); -inf has no rank.
+def fused(
+    cosines: NDArray[np.float32], bm25: NDArray[np.float32], coverage: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """The reciprocal ranks of each line by its cosine, and by BM25 times the coverage: (n,).
 
-    >>> fused([np.array([0.9, 0.5]), np.array([-np.inf, 3.0])]).round(4).tolist()
-    [0.0909, 0.1742]
+    A BM25 of -inf has no rank.
+
+    >>> bm25, coverage = np.array([-np.inf, 3.0]), np.array([0.0, 0.1])
+    >>> fused(np.array([0.9, 0.5]), bm25, coverage).round(4).tolist()
+    [0.1667, 0.1595]
     """
-    total: NDArray[np.float64] = np.sum([_reciprocal_ranks(each) for each in scores], axis=0)
-    return total
+    return _reciprocal_ranks(cosines) + coverage * _reciprocal_ranks(bm25)
 
 
 def _reciprocal_ranks(scores: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -45,10 +45,10 @@ def model_inputs(
 
     Raises InputError for values out of range and for wrong shapes.
     """
-    _check_range("input_ids", input_ids, config.vocabulary_size)
+    check_range("input_ids", input_ids, config.vocabulary_size)
     segments = mask = positions = None
     if token_type_ids is not None:
-        _check_range("token_type_ids", token_type_ids, max(config.n_segments, 1))
+        check_range("token_type_ids", token_type_ids, max(config.n_segments, 1))
         _check_shape("token_type_ids", token_type_ids, input_ids)
         segments = token_type_ids.to(device)
     if attention_mask is not None:
@@ -68,7 +68,7 @@ def _decoder_ids(
 ) -> tuple[Tensor, ...]:
     """The decoder's input (B, T) of an encoder-decoder, nothing for other models."""
     if decoder_input_ids is not None:
-        _check_range("decoder_input_ids", decoder_input_ids, config.output_size)
+        check_range("decoder_input_ids", decoder_input_ids, config.output_size)
         if len(decoder_input_ids) != len(input_ids):
             raise InputError(
                 "pipeline.decoder_input_ids_rows",
@@ -87,7 +87,8 @@ def _decoder_ids(
     return (decoder_input_ids,)
 
 
-def _check_range(name: str, ids: Tensor, size: int) -> None:
+def check_range(name: str, ids: Tensor, size: int) -> None:
+    """Raise InputError for what is not ids (B, S) below `size`."""
     if ids.ndim != 2 or ids.is_floating_point():
         raise InputError(
             "pipeline.ids_shape",

@@ -54,6 +54,7 @@ class OutputWarning:
 
     code: str
     message: str
+    n_unread: int = field(default=0, compare=False, repr=False)  # tokens of a truncated text
 
 
 @dataclass(frozen=True)
@@ -217,6 +218,8 @@ def to_json(output: Output, extra: Mapping[str, Any] | None = None, *, tokens: b
     left_out += [] if output.warnings else ["warnings"]
     for key in left_out:
         tree.pop(key, None)
+    for warning in tree.get("warnings", ()):
+        del warning["n_unread"]
     return to_json_line({**tree, **(extra or {})})
 
 

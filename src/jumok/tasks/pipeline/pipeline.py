@@ -22,12 +22,20 @@ from jumok.models.character_classifier import NEEDS_CHARACTERS
 from jumok.models.config import SentencePooling
 from jumok.pretrained.sentence_encoding import SentenceEncoding
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
+from jumok.tasks.own_model import forward_own
 from jumok.tasks.pipeline.model_inputs import ModelInputs, model_inputs
 from jumok.tasks.pipeline.origin import Origin
 from jumok.tasks.pipeline.outputs import OutputT
-from jumok.tasks.pipeline.text_inputs import Pair, as_lines, as_list, check_pooling, check_texts
+from jumok.tasks.pipeline.text_inputs import (
+    Pair,
+    as_lines,
+    as_list,
+    check_pooling,
+    check_texts,
+    chosen_normalization,
+)
 from jumok.tasks.recipe.recipe import Recipe
-from jumok.tasks.registry import tasks_with
+from jumok.tasks.registry import TRANSFORMER, tasks_with
 from jumok.text.limits import MAX_TEXT_BYTES
 from jumok.text.tokenizer import Tokenizer
 
@@ -100,6 +108,11 @@ class Pipeline(Generic[OutputT]):
     def architecture(self) -> str:
         """The name of the model class; for an imported model that of transformers."""
         return type(self.model).__name__ if self.origin is None else self.origin.architecture
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the model is one of one's own (`model.architecture`)."""
+        return self.recipe.model.architecture != TRANSFORMER
 
     @property
     def has_text_head(self) -> bool:
@@ -178,24 +191,29 @@ class Pipeline(Generic[OutputT]):
         *,
         pooling: SentencePooling | None = None,
         normalize: bool | None = None,
-        prompt_name: str = "",
+        prompt_name: str | None = None,
+        normalize_embeddings: bool | None = None,
     ) -> "Vectors":
         """One vector per text, (n, D) float32, or (D,) for a single text; for encoders.
 
         A folder of sentence-transformers has its own pooling, dense layers and prompts. Otherwise
         the last layer is averaged over the tokens of a text, special tokens included, and divided
         by its length, so that the dot product of two vectors is their cosine. `pooling` and
-        `normalize` override both. A text that is too long is truncated. Raises InputError for a
-        model that is not an encoder, and for an unknown pooling or prompt.
+        `normalize` override both; `normalize_embeddings` is its name in sentence-transformers. A
+        text that is too long is truncated. Raises InputError for a model that is not an encoder,
+        and for an unknown pooling or prompt.
         """
         from jumok.tasks.pipeline.text_vectors import text_vectors
 
+        if self.is_own:
+            raise own_model_error(self)
         own = self.sentence_encoding or self.default_encoding
+        normalize = chosen_normalization(normalize, normalize_embeddings)
         if normalize is None:
             normalize = self.sentence_encoding is None
         if pooling is not None:
             own = replace(own, pooling=check_pooling(pooling), steps=())
-        listed, prompt = as_list(texts), own.prompt(prompt_name)
+        listed, prompt = as_list(texts), own.prompt(prompt_name or "")
         self.check_texts(listed)
         vectors = text_vectors(
             self.model,
@@ -220,6 +238,8 @@ class Pipeline(Generic[OutputT]):
         """
         from jumok.tasks.pipeline.text_vectors import id_vectors
 
+        if self.is_own:
+            raise own_model_error(self)
         own = self.sentence_encoding or self.default_encoding
         prompt = self.vocabulary.encode(own.prompt("")) if own.prompt("") else []
         return id_vectors(
@@ -357,6 +377,8 @@ class Pipeline(Generic[OutputT]):
                 "a {architecture} has no head and so no logits; use .hidden_states(...)",
                 architecture=self.architecture,
             )
+        if self.is_own:
+            return forward_own(self.model, inputs.ids[0], inputs.mask).float()
         return inputs.apply(self.model)
 
     @torch.inference_mode()
@@ -368,6 +390,8 @@ class Pipeline(Generic[OutputT]):
         decoder_input_ids: Tensor | None = None,
     ) -> Tensor:
         """float32 (B, T, D) of the last layer: the decoder's where there is one."""
+        if self.is_own:
+            raise own_model_error(self)
         inputs = self._inputs(input_ids, attention_mask, token_type_ids, decoder_input_ids)
         return inputs.apply(self.model.hidden_states)  # type: ignore[arg-type]  # all have it
 
@@ -419,6 +443,16 @@ def ensemble_error(first: Pipeline, other: Pipeline) -> InputError:
         "the models of an ensemble must be of one class, got {kind} and {kind_2}",
         kind=type(first.model).__name__,
         kind_2=type(other.model).__name__,
+    )
+
+
+def own_model_error(pipeline: Pipeline) -> InputError:
+    """The error for what reads the layers of a Transformer."""
+    return InputError(
+        "pipeline.own_model",
+        "hidden states and vectors need a Transformer of jumok, got the model {name} of one's own; "
+        "call .model, a module of PyTorch",
+        name=pipeline.recipe.model.architecture,
     )
 
 

@@ -7,7 +7,8 @@ with a mark such as "." or "?", not with a Korean ending alone.
 
 import re
 import string
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from jumok.tasks.pipeline.outputs import Candidate, GeneratedText, Link, OutputWarning
 from jumok.tasks.pipeline.text_warnings import EMPTY_TEXT
@@ -68,7 +69,7 @@ def splitter(
     out `n_unread` tokens; with `sentences` all of them. Another model reads a text as it is.
     """
     if sentences:
-        return lambda text: split_text(text, split_sentences)
+        return lambda text: _read_parts(split_text(text, split_sentences))
     if not translates:
         return lambda text: iter([(text if text.strip() else "", "")])
     lines = list({line: None for text in texts for line in split_lines(text)})
@@ -77,7 +78,23 @@ def splitter(
     def split_line(line: str) -> Sequence[str]:
         return split_sentences(line) if line in too_long else [line]
 
-    return lambda text: split_text(text, split_line)
+    return lambda text: _read_parts(split_text(text, split_line))
+
+
+def _read_parts(parts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    r"""The parts, with one without letters kept behind the one before it in its line.
+
+    >>> list(_read_parts([("가.", " "), ("🙂", "\n"), ("!!!", "")]))
+    [('가.', ' 🙂\n'), ('!!!', '')]
+    """
+    found: list[tuple[str, str]] = []
+    for part, gap in parts:
+        before, between = found[-1] if found else ("", "\n")
+        if part and not any(map(str.isalpha, part)) and not _LINE_END.search(between):
+            found[-1] = (before, between + part + gap)
+            continue
+        found.append((part, gap))
+    yield from found
 
 
 def predict_parts(
@@ -139,13 +156,15 @@ def join_outputs(
         return GeneratedText(
             text, "", 0.0, n_best=blank if n_best > 1 else None, warnings=(EMPTY_TEXT,)
         )
-    if len(parts) == 1:
+    if len(parts) == 1 and not parts[0][1]:
         return outputs[0]  # its part is the text
     warnings: dict[str, OutputWarning] = {}
     for number, output in enumerate(outputs, 1):
         for each in output.warnings:
             described = OutputWarning(each.code, f"part {number:,}: {each.message}")
-            warnings.setdefault(each.code, described)
+            first = warnings.setdefault(each.code, described)
+            n_unread = first.n_unread + each.n_unread
+            warnings[each.code] = replace(first, n_unread=n_unread)
     candidates = None
     if n_best > 1:
         n = min(len(output.n_best or ()) for output in outputs)

@@ -25,11 +25,14 @@ from jumok.tasks.inputs.text_encoder import (
     token_type_ids,
     uses_token_types,
 )
+from jumok.tasks.own_model import forward_own
 from jumok.tasks.pipeline.distributed_map import TENSOR_CODEC, distributed_map
 from jumok.tasks.pipeline.encoder_choice import text_session
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer
+
+_OF_TEXTS = TextClassifier | PairClassifier | SentenceEncoder | EncoderDecoderClassifier
 
 
 def encode_lines(pipeline: Pipeline, lines: Sequence[str]) -> Ragged:
@@ -51,6 +54,8 @@ def forward(model: nn.Module, texts: PaddedBatch, tokenizer: Tokenizer) -> Tenso
     The decoder of an encoder-decoder classifier reads [BOS] alone.
     """
     ids, mask = texts.input_ids, texts.attention_mask
+    if not isinstance(model, _OF_TEXTS):
+        return forward_own(model, ids, mask)
     has_types = _has_types(model, tokenizer)
     segments = token_type_ids(ids, tokenizer.sep_id) if has_types else None
     if isinstance(model, EncoderDecoderClassifier):
@@ -61,9 +66,7 @@ def forward(model: nn.Module, texts: PaddedBatch, tokenizer: Tokenizer) -> Tenso
 
 def _has_types(model: nn.Module, tokenizer: Tokenizer) -> bool:
     """Whether the model reads the token types of pairs."""
-    assert isinstance(
-        model, TextClassifier | PairClassifier | SentenceEncoder | EncoderDecoderClassifier
-    )
+    assert isinstance(model, _OF_TEXTS)
     table = model.encoder.embedding.segments  # RoBERTa's has one row: all texts have type 0
     n_segments = 0 if table is None else table.num_embeddings
     pooling = "compare" if isinstance(model, PairClassifier) else "first"

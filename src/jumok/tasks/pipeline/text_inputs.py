@@ -96,3 +96,17 @@ def check_pooling(name: str) -> SentencePooling:
         'pooling must be "first", "mean", "max" or "last", got {name!r}',
         name=name,
     )
+
+
+def chosen_normalization(normalize: bool | None, normalize_embeddings: bool | None) -> bool | None:
+    """The one of both names of `encode` that is given, None for neither; InputError for both.
+
+    >>> chosen_normalization(None, False)
+    False
+    """
+    if normalize is not None and normalize_embeddings is not None:
+        raise InputError(
+            "pipeline.normalize_twice",
+            "normalize and normalize_embeddings are the same; give one of them",
+        )
+    return normalize_embeddings if normalize is None else normalize

@@ -56,7 +56,8 @@ def _text_warnings(n_unknown: int, n_unread: int) -> Iterator[OutputWarning]:
         are = "characters are" if n_unknown > 1 else "character is"
         yield OutputWarning("unknown_characters", f"{n_unknown:,} {are} not in the vocabulary")
     if n_unread:
-        yield OutputWarning("truncated", f"{n_unread:,} tokens of the text were not read")
+        message = f"{n_unread:,} tokens of the text were not read"
+        yield OutputWarning("truncated", message, n_unread)
 
 
 def unknown_characters(texts: Sequence[str], tokenizer: Tokenizer) -> list[int]:

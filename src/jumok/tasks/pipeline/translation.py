@@ -8,10 +8,12 @@ translation memory has it. Only sentences with markup within need an alignment.
 """
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from jumok.data.config import find_corpus
 from jumok.documents import Document
 from jumok.documents.block import Block
 from jumok.documents.glossary import Glossary
@@ -27,6 +29,9 @@ CHUNK = 64  # sentences that are computed together, and then added to the memory
 MAX_SENTENCE = 1_000  # characters; a longer one is divided at a space
 LOW_PROBABILITY = 0.65  # the mean of the tokens of a sentence, geometric
 LOW_WORD = 0.3  # of a word, which is named
+
+_LETTER = re.compile(r"[^\W\d_]")
+_HANGUL = re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]")
 
 Progress = Callable[[int, int], None]  # sentences that are done, and all
 
@@ -123,8 +128,9 @@ def _translate(
 ) -> tuple[dict[str, GeneratedText], int]:
     """The outputs of the sentences, those `linked` with links, and how many were computed."""
     found = {}
+    language = _source_language(model)
     for sentence in linked:
-        if not any(map(str.isalpha, sentence)):  # an emoji, a number: there is nothing to translate
+        if not _is_in(language, sentence):  # an emoji, a number, English: nothing to translate
             itself = ((0, len(sentence), 0, len(sentence), 1.0),)
             found[sentence] = GeneratedText(sentence, sentence, 0.0, links=itself)
         elif sentence in memory.found:
@@ -150,6 +156,28 @@ def _translate(
             done += len(outputs)
             progress(done, len(linked))
     return found, len(missing)
+
+
+def _source_language(model: TextModel) -> str:
+    """The source language of the corpus of the model, "" if unknown."""
+    if hasattr(model, "recipe"):  # of a pipeline; the engine has a run
+        name = str(model.recipe.data.corpus)
+    else:
+        name = str(getattr(getattr(model, "run", None), "corpus", ""))
+    return find_corpus(name).source_language if name else ""
+
+
+def _is_in(language: str, sentence: str) -> bool:
+    """Whether a sentence has letters of a language: Korean ones, or English and no Korean ones.
+
+    >>> _is_in("ko", "안녕 Bob"), _is_in("en", "안녕 Bob"), _is_in("en", "Hi Bob"), _is_in("", "12")
+    (True, False, True, False)
+    """
+    if language == "ko":
+        return _HANGUL.search(sentence) is not None
+    return _LETTER.search(sentence) is not None and not (
+        language == "en" and _HANGUL.search(sentence)
+    )
 
 
 def _check_translates(model: TextModel) -> None:

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from jumok.atomic_io import write_atomically
 from jumok.data.arrow_cache import cache_folder
-from jumok.data.files.lines import Fault, decode_line, read_lines
-from jumok.data.files.rows import advice_on
+from jumok.data.files.lines import read_lines
 from jumok.data.matrix_cache import cached_matrix
 from jumok.errors import InputError, Message
+from jumok.text_files import Fault, advice_on, decode_line
 
 if TYPE_CHECKING:  # the index of an `EngineModel` is built without torch
     from jumok.tasks.pipeline.pipeline import Pipeline

@@ -12,11 +12,13 @@ from typing import Any
 
 from jumok.config_io import from_dict, to_dict
 from jumok.errors import Message, RecipeError
+from jumok.evaluation.own_metric import METRICS
 from jumok.nn.config import ATTENTION, NORMS
+from jumok.nn.losses import LOSSES
 from jumok.nn.positions import POSITIONS
 from jumok.registry import Extension, Registry
 from jumok.safe_json import read_json
-from jumok.tasks.registry import TASKS
+from jumok.tasks.registry import ARCHITECTURES, TASKS
 from jumok.terminal import print_notice
 from jumok.training.optimizers import OPTIMIZERS
 from jumok.training.schedules import SCHEDULES
@@ -25,6 +27,9 @@ EXTENSIONS = "extensions.json"
 
 REGISTRIES: Mapping[str, Registry[Any]] = {  # by the key of a recipe that names a part
     "task": TASKS,
+    "metric": METRICS,
+    "loss": LOSSES,
+    "model.architecture": ARCHITECTURES,
     "model.attention": ATTENTION,
     "model.norm": NORMS,
     "model.positions": POSITIONS,
@@ -47,7 +52,8 @@ def used_extensions(recipe: object) -> list[Extension]:
         name: Any = recipe
         for attribute in key.split("."):
             name = getattr(name, attribute)
-        found.append(registry.extension(name))
+        if name in registry:  # not a metric of the task, or none
+            found.append(registry.extension(name))
     return [extension for extension in found if extension is not None]
 
 
@@ -98,5 +104,12 @@ def _advice(extension: Extension) -> Message:
             "install {distribution}=={version}",
             distribution=extension.distribution,
             version=extension.version,
+        )
+    if extension.group == ARCHITECTURES.group:
+        return Message(
+            "extension.import_model",
+            "import {module} first, or pass its {name}: jumok.load(FOLDER, model={name})",
+            module=extension.module,
+            name=extension.name,
         )
     return Message("extension.import", "import {module} first", module=extension.module)

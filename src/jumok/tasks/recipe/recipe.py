@@ -20,10 +20,13 @@ from jumok.config_io import (
 from jumok.data.config import DataConfig
 from jumok.decoding.config import DecodingConfig
 from jumok.errors import InputError, Message, RecipeError
+from jumok.evaluation.own_metric import METRICS
 from jumok.models.config import TransformerConfig
+from jumok.nn.losses import LOSSES
+from jumok.tasks.own_model import check_own_recipe
 from jumok.tasks.recipe.extensions import check_extensions
 from jumok.tasks.recipe.inherited_config import INHERITED, inherit_model_config
-from jumok.tasks.recipe.shipped_start import with_shipped_model
+from jumok.tasks.recipe.shipped_start import SHIPPED, with_pretrained
 from jumok.tasks.recipe.tables import (
     AugmentationConfig,
     DistillationConfig,
@@ -69,6 +72,7 @@ class Recipe:
     task: str  # the name of a registered task
     training: TrainingConfig
     metric: str | None = None  # selects the best checkpoint; None: the task's first metric
+    loss: str | None = None  # in the registry "jumok.losses"; None: that of the task
     seed: int = 0
     device: str = "auto"
     data: DataConfig = field(default_factory=DataConfig)
@@ -92,6 +96,8 @@ class Recipe:
                 value=self.name,
             )
         _check_choices(self)
+        check_own_recipe(self)
+        _check_loss(self)
         if not self.decoding.sample and self.decoding.seed == 0:  # as earlier versions wrote it
             object.__setattr__(self, "decoding", replace(self.decoding, seed=None))
         _check_unused(self)
@@ -101,6 +107,7 @@ class Recipe:
         _check_pairs(self)
         _check_distillation(self)
         _check_method(self)
+        _check_ranking(self)
         if self.training.lora.rank and not self.model.init:
             raise RecipeError(
                 "recipe.lora_without_init",
@@ -215,9 +222,9 @@ def load_recipe(source: str, overrides: Overrides = ()) -> Recipe:
     if source.endswith(".toml"):
         path = Path(expand_home(source))
         tree = {"name": path.stem} | read_toml(path)
-        pretrained = with_shipped_model(tree, overrides)
-        if pretrained is not None:
-            init = pretrained["model"]["init"]
+        pretrained = with_pretrained(tree, overrides)
+        init = "" if pretrained is None else pretrained["model"]["init"]
+        if init in SHIPPED:
             print_notice(
                 Message(
                     "recipe.begins_from_shipped_model",
@@ -254,7 +261,7 @@ def recipe_of_file(file: str, task: str, overrides: Overrides = ()) -> Recipe:
         "model": {"kind": get_task(task).kinds[0]},
         "data": {"train": file},
     }
-    return _recipe_with(with_shipped_model(tree, overrides) or tree, overrides)
+    return _recipe_with(with_pretrained(tree, overrides) or tree, overrides)
 
 
 def change_recipe(recipe: Recipe, overrides: Overrides) -> Recipe:
@@ -297,11 +304,28 @@ def load_run_recipe(path: Path) -> Recipe:
 def _check_choices(recipe: Recipe) -> None:
     """Raise InputError for a metric or a model kind of another task."""
     spec = get_task(recipe.task)
-    if recipe.metric is not None and recipe.metric not in spec.metrics:
+    own = recipe.metric is not None and recipe.metric in METRICS
+    if own and recipe.metric in spec.metrics:
+        raise RecipeError(
+            "recipe.metric_name_taken",
+            "the name of a metric of one's own must differ from those of the task {task}, got "
+            "{metric}; rename it",
+            task=recipe.task,
+            metric=recipe.metric,
+        )
+    if own and not spec.compares_rows:
+        raise RecipeError(
+            "recipe.own_metric_not_for_task",
+            "a metric of one's own needs an answer for each row, which the task {task} does not "
+            "have, got {metric}; leave it out",
+            task=recipe.task,
+            metric=recipe.metric,
+        )
+    if recipe.metric is not None and not own and recipe.metric not in spec.metrics:
         raise RecipeError(
             "recipe.metric_not_for_task",
             "metric must be one of {metrics} for the task {task}, got {metric}",
-            metrics=", ".join(spec.metrics),
+            metrics=", ".join((*spec.metrics, *METRICS.names())),
             task=recipe.task,
             metric=recipe.metric,
         )
@@ -313,6 +337,34 @@ def _check_choices(recipe: Recipe) -> None:
             task=recipe.task,
             kind=recipe.model.kind,
         )
+
+
+def _check_loss(recipe: Recipe) -> None:
+    """Raise InputError for an unknown loss, or settings that another loss than its own has."""
+    if recipe.loss is None:
+        return
+    LOSSES.check(recipe.loss)
+    for key, value, wanted in (
+        ("training.label_smoothing", recipe.training.label_smoothing, 0.0),
+        ("training.method", recipe.training.method, "fine-tune"),
+        ("distillation.teachers", recipe.distillation.teachers, ()),
+        ("model.generator", recipe.model.generator, 0.0),
+        (
+            "augmentation.rdrop_alpha",
+            recipe.augmentation.rdrop_alpha * get_task(recipe.task).generates,
+            0.0,
+        ),
+    ):
+        if value != wanted:
+            raise RecipeError(
+                "recipe.not_with_own_loss",
+                '{key} must be {wanted!r} with loss = "{loss}", got {value!r}: it belongs to the '
+                "loss of the task; leave one of them out",
+                key=key,
+                wanted=wanted,
+                loss=recipe.loss,
+                value=value,
+            )
 
 
 def _check_unused(recipe: Recipe) -> None:
@@ -511,6 +563,18 @@ def _check_method(recipe: Recipe) -> None:
             'training.method = "{method}" needs model.init, a pretrained encoder, and no '
             '[distillation]; set training.method = "fine-tune" otherwise',
             method=training.method,
+        )
+
+
+def _check_ranking(recipe: Recipe) -> None:
+    """Raise InputError for the loss "ranking" of anything but plain pairs that are fine-tuned."""
+    plain = recipe.augmentation == AugmentationConfig() and recipe.training.method == "fine-tune"
+    scored = get_task(recipe.task).answer == "score" and recipe.reads_pairs
+    if recipe.regression.loss == "ranking" and not (plain and scored):
+        raise RecipeError(
+            "recipe.ranking_of_pairs",
+            'regression.loss = "ranking" needs the task regression with data.pair, '
+            'training.method = "fine-tune" and no [augmentation]; leave it out',
         )
 
 

@@ -1,16 +1,20 @@
-"""The shipped models as the start of a user's recipe, and the values of fine-tuning."""
+"""A pretrained encoder as the start of a user's recipe, and the values of fine-tuning."""
 
 from collections.abc import Mapping
 from typing import Any
 
+from jumok.atomic_io import expand_home
 from jumok.config_io import ConfigDict, Overrides, apply_overrides
+from jumok.pretrained.hub import find_model, is_hf_folder
 from jumok.shipped import has_weights
-from jumok.tasks.recipe.inherited_config import INHERITED
-from jumok.tasks.registry import TASKS, get_task
+from jumok.tasks.recipe.inherited_config import INHERITED, ORIGIN_FOLDER
+from jumok.tasks.registry import TASKS, TRANSFORMER, get_task
+from jumok.training.config import WARMUP_STEPS
 
 SHIPPED_MODEL = "ko-small"  # a user's recipe begins from it unless it sets another start,
 SHIPPED_VECTORS = "ko-small-vectors"  # or from this one for pairs of texts
 SHIPPED_STATIC = "ko-static"  # token vectors without layers, where a recipe names it
+SHIPPED = (SHIPPED_MODEL, SHIPPED_VECTORS, SHIPPED_STATIC)
 COMPARED_PAIRS = {"pooling": "compare", "n_segments": 2}  # as the recipe `question_pair`
 EPOCHS = 6.0  # without another end
 FINE_TUNING = {
@@ -18,8 +22,9 @@ FINE_TUNING = {
     "learning_rate": 1e-3,
     "layer_decay": 0.8,
     "schedule": "linear",
-    "warmup_steps": 10,
+    "warmup_steps": WARMUP_STEPS[1],
 }
+IMPORTED_RATE = 1.5e-4  # of other encoders, as of multilingual-e5-small (docs/recipes.md)
 LINEAR_FIRST = {  # besides, of tasks with such an output layer
     "method": "auto",
     "class_weights": "auto",
@@ -27,13 +32,14 @@ LINEAR_FIRST = {  # besides, of tasks with such an output layer
 }
 
 
-def with_shipped_model(recipe: Mapping[str, Any], overrides: Overrides) -> ConfigDict | None:
-    """A user's recipe with the shipped model as `model.init`, or None where it is not used.
+def with_pretrained(recipe: Mapping[str, Any], overrides: Overrides) -> ConfigDict | None:
+    """A user's recipe with an encoder as `model.init`, or None where it begins from none.
 
-    It is used for tasks with a `start` when neither the file nor the overrides set another
+    For tasks with a `start` it is a shipped model, unless the file or the overrides set another
     `model.init`, a hyperparameter of the architecture or a key of [vocabulary]. The values of
-    fine-tuning then become the defaults. Naming a shipped model changes nothing but the model;
-    without a name single texts begin from the better one.
+    fine-tuning then become the defaults, also where the recipe names a shipped model or the
+    checkpoint of an encoder (a folder of transformers, or an imported one); an imported one has a
+    lower learning rate. Without a name single texts begin from the better shipped model.
     """
     tree = apply_overrides(recipe, overrides)
     model, training, data = (tree.get(name, {}) for name in ("model", "training", "data"))
@@ -47,18 +53,19 @@ def with_shipped_model(recipe: Mapping[str, Any], overrides: Overrides) -> Confi
     if named != init:
         init, head = named, {}  # with the head of the recipe
     if (
-        init not in (SHIPPED_MODEL, SHIPPED_VECTORS, SHIPPED_STATIC)
-        or not isinstance(model, dict)
+        not isinstance(model, dict)
         or not isinstance(training, dict)
         or tree.get("vocabulary")
         or {*INHERITED} & model.keys()
         or model.get("kind", "encoder") != "encoder"
-        or not has_weights(init)
+        or model.get("architecture", TRANSFORMER) != TRANSFORMER
+        or not (has_weights(init) if init in SHIPPED else _is_checkpoint(init))
     ):
         return None
     defaults: dict[str, Any] = {**FINE_TUNING, **_method(tree)}
-    ends = {"steps", "epochs", "minutes"} & training.keys()
-    if not ends:
+    if init not in SHIPPED:
+        defaults["learning_rate"] = IMPORTED_RATE
+    if not {"steps", "epochs", "minutes"} & training.keys():
         defaults["epochs"] = EPOCHS
     begin: dict[str, Any] = {"init": init, **head}
     if "init" not in model and init == SHIPPED_MODEL and "method" in defaults:
@@ -67,9 +74,18 @@ def with_shipped_model(recipe: Mapping[str, Any], overrides: Overrides) -> Confi
     return {**recipe, **table, "training": {**defaults, **recipe.get("training", {})}}
 
 
+def _is_checkpoint(init: object) -> bool:
+    """Whether `model.init` names a folder of transformers, or one that `jumok import` wrote."""
+    if not isinstance(init, str) or not init:
+        return False
+    folder = find_model(expand_home(init))
+    return is_hf_folder(folder) or (folder / ORIGIN_FOLDER).is_dir()
+
+
 def _method(tree: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of [training] of a linear layer first, for the tasks that have one."""
     task = get_task(str(tree.get("task")))
-    if not task.has_linear_head or tree.get("distillation"):
+    training = tree.get("training", {})
+    if not task.has_linear_head or tree.get("distillation") or training.get("lora"):
         return {}
     return {k: v for k, v in LINEAR_FIRST.items() if k != "class_weights" or task.weighs_classes}

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from jumok.atomic_io import expand_home
-from jumok.config_io import check_range
+from jumok.config_io import check_choices, check_range
 from jumok.errors import RecipeError
 from jumok.models.config import Pooler, Pooling, TransformerConfig
 from jumok.nn.config import check_dimension
+from jumok.tasks.registry import ARCHITECTURES, TRANSFORMER
 from jumok.text.sentencepiece import VocabularyConfig
 
 ModelKind = Literal["encoder", "decoder", "encoder_decoder"]
@@ -19,6 +20,7 @@ Tagging = Literal["pieces", "characters"]
 class ModelConfig(TransformerConfig):
     """The [model] table: the hyperparameters of the Transformer and its kind."""
 
+    architecture: str = TRANSFORMER  # or a model in the registry "jumok.models"
     kind: ModelKind = "encoder"
     pooling: Pooling = "mean"  # of an encoder with a classification head
     pooler: Pooler = "none"  # a layer after the pooling: "tanh" in BERT
@@ -30,6 +32,7 @@ class ModelConfig(TransformerConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        ARCHITECTURES.check(self.architecture)
         check_dimension("generator_layers", self.generator_layers)
         if self.head_transform and self.pooler != "none":
             raise RecipeError(
@@ -172,12 +175,18 @@ class WindowConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionConfig:
-    """The [regression] table: the range of the scores that the model maps to 0 to 1."""
+    """The [regression] table: the range of the scores that the model maps to 0 to 1, and the loss.
+
+    "ranking" is for pairs in a training file where the rows of one first text follow each other:
+    the second text with the highest score must have the highest output among them.
+    """
 
     lowest: float = 0.0
     highest: float = 1.0
+    loss: Literal["squared_error", "ranking"] = "squared_error"
 
     def __post_init__(self) -> None:
+        check_choices(self, "regression")
         if not self.lowest < self.highest:
             raise RecipeError(
                 "recipe.regression_range",

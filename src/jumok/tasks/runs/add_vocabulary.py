@@ -70,7 +70,7 @@ def add_vocabulary(
     sizes = grown.sizes
     recipe = pipeline.recipe
     model_config = replace(recipe.model, vocabulary_size=sizes[0], target_vocabulary_size=sizes[1])
-    model = get_task(recipe.task).build_model(model_config, pipeline.labels)
+    model = get_task(recipe.task).new_model(model_config, pipeline.labels)
     load_weights(model, grown_weights(pipeline.model, model, added))
     stored = run.recipe()  # without the sizes, unless the recipe sets them
     if stored.model.vocabulary_size == len(tokenizers.source):

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -10,6 +10,7 @@ from jumok.atomic_io import expand_home
 from jumok.errors import InputError
 from jumok.extras import naming_extras
 from jumok.pretrained.hub import upload
+from jumok.tasks.own_model import OwnModel, register_model
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import Recipe, change_recipe, load_recipe
 from jumok.tasks.runs import train as training
@@ -77,9 +78,9 @@ class Run:
         path = self.folder / METRICS
         return History(evaluations(read_records(path)) if path.is_file() else ())
 
-    def load(self, device: str = "auto") -> Pipeline:
+    def load(self, device: str = "auto", *, model: OwnModel | None = None) -> Pipeline:
         """The trained model with its tokenizer, as `jumok.load` loads it."""
-        return load(self.folder, device)
+        return load(self.folder, device, model=model)
 
     @cached_property
     def _pipeline(self) -> Pipeline:
@@ -151,6 +152,7 @@ def train(
     dev: object = None,
     test: object = None,
     out: PathLike | None = None,
+    model: OwnModel | Mapping[str, object] | None = None,
     callbacks: Sequence[Callback] = (),
     **overrides: object,
 ) -> Run:
@@ -166,6 +168,9 @@ def train(
     dev, test  likewise, the other splits. Without `dev` it is a tenth of the training rows,
                drawn at random with the same share of every label.
     out        the folder; by default runs/NAME, with the name of the recipe
+    model      an nn.Module of your own instead of the task's Transformer, or a class or function
+               that makes it of the table [model] and the number of outputs: see
+               `jumok.tasks.own_model`. A dict is the table [model].
     callbacks  objects of classes derived from `Callback`
     overrides  keys of the recipe, with dots as double underscores: training__epochs=1
 
@@ -185,6 +190,10 @@ def train(
     >>> resume(folder).results == run.results  # it is finished
     True
     """
+    if isinstance(model, Mapping):
+        overrides["model"] = model
+    elif model is not None:
+        overrides["model__architecture"] = register_model(model)
     plan = _plan(recipe, overrides)
     folder = Path("runs") / plan.name if out is None else Path(expand_home(os.fspath(out)))
     given = {"train": data, "dev": dev, "test": test}
@@ -195,11 +204,14 @@ def train(
 
 
 @naming_extras("jumok.resume")
-def resume(folder: PathLike, *, callbacks: Sequence[Callback] = ()) -> Run:
+def resume(
+    folder: PathLike, *, model: OwnModel | None = None, callbacks: Sequence[Callback] = ()
+) -> Run:
     """Resume a run that was interrupted, from its newest valid checkpoint.
 
     The result is that of an uninterrupted training, bit for bit. A finished run is returned as it
-    is. Raises InputError for a folder without a run, CheckpointError for damaged checkpoints.
+    is. `model` is that of `train`, in a program that has not registered it. Raises InputError for a
+    folder without a run, CheckpointError for damaged checkpoints.
 
         run = jumok.resume("runs/nsmc")
 
@@ -207,6 +219,8 @@ def resume(folder: PathLike, *, callbacks: Sequence[Callback] = ()) -> Run:
     Traceback (most recent call last):
     jumok.errors.InputError: a/b/c must be a run, got no such folder; name a folder of jumok train
     """
+    if model is not None:
+        register_model(model)
     path = Path(expand_home(os.fspath(folder)))
     training.resume(path, callbacks)
     return Run(path)
@@ -219,6 +233,7 @@ def evaluate(
     *,
     split: str | None = None,
     device: str = "auto",
+    mute: Sequence[tuple[str, int, int]] = (),
 ) -> dict[str, Any]:
     """The scores of a model on `data`, or on the test sets of its recipe.
 
@@ -226,10 +241,12 @@ def evaluate(
     data    a path, or rows in memory as for `train`
     split   a split of the recipe's data, such as "dev", instead of `data`
     device  "auto", or the device to load a folder on
+    mute    heads, each (block, layer, head), whose attention weights are set to 0: Michel et al.
+            2019, "Are Sixteen Heads Really Better than One?"
 
     Returns the object that `jumok evaluate --json` prints: the metrics of the task, the number of
     rows `n`, the `split`, and in `others` the scores of further test sets. Raises InputError for
-    data without the columns of the task.
+    data without the columns of the task, and for heads that the model does not have.
 
         jumok.evaluate("runs/nsmc", [("재미있어요", "positive")])["accuracy"]
 
@@ -239,6 +256,10 @@ def evaluate(
     if isinstance(model, Run):
         model = model.folder
     pipeline = model if isinstance(model, Pipeline) else load(os.fspath(model), device)
+    if mute:
+        from jumok.models.points import muted_copy  # of few evaluations
+
+        pipeline = pipeline.with_models(partial(muted_copy, heads=tuple(mute)))
     first, *others = evaluate_all(pipeline, data, split)
     return first | ({"others": others} if others else {})
 

@@ -4,19 +4,26 @@ With at least two runs a side the test counts the variance between seeds and is 
 else it is the paired bootstrap over rows, about these models alone.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 
+from jumok.atomic_io import sha256_of, write_atomically
+from jumok.config_io import to_dict
 from jumok.data.table import Table
 from jumok.errors import InputError, and_list
 from jumok.evaluation.bootstrap import Difference, paired_bootstrap
 from jumok.evaluation.recipe_difference import recipe_difference
+from jumok.tasks.pipeline.encoder_choice import with_packed_encoder
 from jumok.tasks.pipeline.outputs import RunOutputs
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import Recipe
+from jumok.tasks.runs.evaluate import evaluation_tables
+from jumok.tasks.runs.int8_loss import RECORD, Int8Loss, Metric
+from jumok.tasks.runs.run_files import MAX_WEIGHTS_BYTES
 
 
 @dataclass(frozen=True)
@@ -71,6 +78,37 @@ def compare(first: Sequence[Pipeline], second: Sequence[Pipeline], table: Table)
         },
         different_rows(ours[0], theirs[0]),
     )
+
+
+def measure_int8(pipeline: Pipeline) -> Int8Loss:
+    """Compare int8 with float32 on the dev rows of a run, and keep the result in its folder.
+
+    Raises InputError for a model that generates text, or whose encoder the kernel does not compute,
+    for a model without a run, and for data without dev rows.
+    """
+    weights = pipeline.weights_path
+    if pipeline.recipe.model.kind != "encoder" or weights is None:
+        raise InputError(
+            "run.int8_not_measured",
+            "int8 is measured for runs of encoders, got a model of kind {kind}; for one that "
+            "generates text set decoding.precision",
+            kind=pipeline.recipe.model.kind,
+        )
+    first, second = with_packed_encoder(pipeline, "float32"), with_packed_encoder(pipeline, "int8")
+    (table,) = evaluation_tables(pipeline.recipe, "dev", pipeline.labels).values()
+    found = compare([first], [second], table)
+    loss = Int8Loss(
+        weights_sha256=sha256_of(weights, MAX_WEIGHTS_BYTES),
+        rows=found.n,
+        different=len(found.different),
+        metrics=tuple(
+            Metric(name=name, float32=value.first, int8=value.second)
+            for name, value in found.metrics.items()
+        ),
+    )
+    content = json.dumps(to_dict(loss), ensure_ascii=False, indent=2) + "\n"
+    write_atomically(weights.with_name(RECORD), content.encode())
+    return loss
 
 
 def group_by_seed(recipes: Sequence[Recipe]) -> list[list[int]]:

@@ -36,7 +36,9 @@ from jumok.pretrained.meta_init import (
     convert_weights,
 )
 from jumok.pretrained.sentence_encoding import (
+    CONFIG,
     SentenceEncoding,
+    is_cross_encoder,
     read_sentence_encoding,
     transformer_folder,
     write_sentence_encoding,
@@ -266,6 +268,10 @@ def _write(
         folder = origin / SENTENCE_FOLDER
         folder.mkdir()
         write_sentence_encoding(imported.sentence_encoding, folder, imported.recipe.model.d_model)
+    elif is_cross_encoder(checkpoint.folder):  # for its export
+        (origin / SENTENCE_FOLDER).mkdir()
+        config = (checkpoint.folder / CONFIG).read_bytes()
+        write_atomically(origin / SENTENCE_FOLDER / CONFIG, config)
     metadata = {
         "from": name_of(checkpoint.folder),
         "commit": commit_of(checkpoint.folder),

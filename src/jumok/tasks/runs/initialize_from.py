@@ -50,7 +50,7 @@ class LoadReport:
             n_all=len(self.loaded) + len(self.new),
             folder=self.folder,
             new=_listed("new", self.new),
-            skipped=_listed("skipped", self.skipped),
+            skipped=_listed("skipped", [name for name in self.skipped if name not in self.new]),
         )
 
 
@@ -109,6 +109,15 @@ def load_tokenizers(folder: Path) -> TokenizerPair:
             folder=folder,
         )
     return TokenizerPair.from_pretrained(found)
+
+
+def is_encoder(folder: Path) -> bool:
+    """Whether the run in `folder` is an encoder, which has a tokenizer of sources only."""
+    return not is_hf_folder(folder) and _read_kind(folder) == "encoder"
+
+
+def _read_kind(folder: Path) -> str:
+    return str(Run.open(folder).read_model_config()["model"]["kind"])
 
 
 def _check_embedding_sizes(

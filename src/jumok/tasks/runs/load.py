@@ -14,11 +14,13 @@ from jumok.nn.lora import merge_lora_tensors
 from jumok.pretrained.hub import find_model, is_hf_folder
 from jumok.pretrained.meta_init import WeightType, build_with_weights
 from jumok.pretrained.sentence_encoding import read_sentence_encoding, transformer_folder
+from jumok.tasks.own_model import OwnModel, register_model
 from jumok.tasks.pipeline.outputs import GeneratedText, RegressionOutput
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.inherited_config import ORIGIN_FOLDER
+from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
-from jumok.tasks.registry import get_task
+from jumok.tasks.registry import TRANSFORMER, get_task
 from jumok.tasks.runs.run import Run
 from jumok.tasks.runs.run_files import files_disagree, load_vocabularies, trained_labels
 
@@ -35,8 +37,20 @@ def load(
     folder: Literal["ko-small-vectors"], device: str = ..., *, dtype: WeightType = ...
 ) -> Pipeline[RegressionOutput]: ...
 @overload
-def load(folder: str | Path, device: str = ..., *, dtype: WeightType = ...) -> Pipeline: ...
-def load(folder: str | Path, device: str = "auto", *, dtype: WeightType = "float32") -> Pipeline:
+def load(
+    folder: str | Path,
+    device: str = ...,
+    *,
+    dtype: WeightType = ...,
+    model: OwnModel | None = ...,
+) -> Pipeline: ...
+def load(
+    folder: str | Path,
+    device: str = "auto",
+    *,
+    dtype: WeightType = "float32",
+    model: OwnModel | None = None,
+) -> Pipeline:
     """Load a trained run, an imported checkpoint or a folder in the format of Hugging Face.
 
     `folder` may be the name of a model that ships with jumok (`jumok models`), or OWNER/NAME of a
@@ -49,7 +63,8 @@ def load(folder: str | Path, device: str = "auto", *, dtype: WeightType = "float
     mps and cpu) or the name of a device. `dtype` is the type of its weights: "float32", or "auto",
     the type of the file, where all matrices are bfloat16 or all are float16; these stay in the
     mapped file, so that opening takes about the memory of the file. A checkpoint without a
-    tokenizer loads as well and accepts ids only. Raises InputError when the folder has no finished
+    tokenizer loads as well and accepts ids only. `model` is that of `jumok.train(model=...)`, in a
+    program that has not registered it. Raises InputError when the folder has no finished
     model, or lacks one of its files, or has files of different runs, and for another `dtype`.
 
     Without PyTorch `jumok.load` is `jumok.engine.without_torch.load`: its model answers and encodes
@@ -64,14 +79,17 @@ def load(folder: str | Path, device: str = "auto", *, dtype: WeightType = "float
         raise InputError(
             "run.unknown_dtype", 'dtype must be "float32" or "auto", got {dtype!r:.40}', dtype=dtype
         )
+    name = None if model is None else register_model(model)
     tune_threads()
     folder = find_model(expand_home(str(folder)))
     check_path_name(folder)
     here = folder.absolute()
     if _is_checkpoint(here):
+        _check_own_model(Run.open(here.parent.parent).recipe(), here, name)
         return _load_checkpoint(here, device)
     inner = transformer_folder(folder)
     if is_hf_folder(inner):
+        _check_own_model(None, folder, name)
         from jumok.tasks.runs.import_checkpoint import open_hf  # with all of jumok.pretrained
 
         pipeline = _imported_pipeline(open_hf(inner, dtype), device, inner / "model.safetensors")
@@ -84,6 +102,7 @@ def load(folder: str | Path, device: str = "auto", *, dtype: WeightType = "float
         return _imported_pipeline(open_imported(run, dtype), device, run.weights_path)
     config = run.read_model_config()
     recipe = run.recipe()
+    _check_own_model(recipe, folder, name)
     model_config = from_dict(ModelConfig, config["model"], "model")
     source, target = load_vocabularies(folder, config, joint=recipe.vocabulary.joint)
     target_size = None if recipe.vocabulary.joint else model_config.target_vocabulary_size
@@ -97,11 +116,28 @@ def load(folder: str | Path, device: str = "auto", *, dtype: WeightType = "float
         raise files_disagree(folder)
     labels, task = trained_labels(folder, config), get_task(recipe.task)
     weights = run.read_weights()
-    check_model_size(recipe.model, sum(tensor.numel() for tensor in weights.values()))
-    model = build_with_weights(lambda: task.build_model(recipe.model, labels), weights, dtype)
-    pipeline = task.pipeline(model, source, recipe, labels, find_device(device), target)
+    if recipe.model.architecture == TRANSFORMER:
+        check_model_size(recipe.model, sum(tensor.numel() for tensor in weights.values()))
+        built = build_with_weights(lambda: task.build_model(recipe.model, labels), weights, dtype)
+    else:  # of code that may compute buffers: not without memory
+        built = task.new_model(recipe.model, labels)
+        load_weights(built, weights)
+    pipeline = task.pipeline(built, source, recipe, labels, find_device(device), target)
     pipeline.weights_path = run.weights_path
     return pipeline
+
+
+def _check_own_model(recipe: Recipe | None, folder: Path, name: str | None) -> None:
+    """Raise InputError for a `model` with which the run was not trained."""
+    architecture = TRANSFORMER if recipe is None else recipe.model.architecture
+    if name not in (None, architecture):
+        raise InputError(
+            "run.other_own_model",
+            'model must be left out, or the one of {folder}, "{architecture}", got "{name}"',
+            folder=folder,
+            architecture=architecture,
+            name=name,
+        )
 
 
 def _is_checkpoint(folder: Path) -> bool:
@@ -145,7 +181,7 @@ def _unfinished(run: Run, labels: tuple[str, ...], device: str) -> Pipeline:
     """The pipeline of a training that has not ended, before its weights are loaded."""
     tokenizers, recipe = run.tokenizers(), run.recipe()
     recipe, task = recipe.with_vocabulary(*tokenizers.sizes), get_task(recipe.task)
-    model = task.build_model(recipe.model, labels)
+    model = task.new_model(recipe.model, labels)
     target = None if tokenizers.joint else tokenizers.target
     return task.pipeline(model, tokenizers.source, recipe, labels, find_device(device), target)
 

@@ -17,7 +17,7 @@ from jumok.tasks.runs.load import load
 from jumok.tasks.runs.run import Run
 from jumok.tasks.runs.run_files import check_is_run
 from jumok.terminal import counted, print_notice
-from jumok.training.reporting.report import HEADLINE_METRICS
+from jumok.training.reporting.report import headline_metrics
 
 SIGNIFICANT = 0.05
 TEST_SET = "test set"  # a column where the runs have different ones
@@ -105,7 +105,7 @@ def _values(run: Run) -> dict[str, str]:
 def _scores(results: Sequence[Mapping[str, Any]]) -> dict[str, Score]:
     """Mean and standard deviation of each metric that all results have."""
     found = {}
-    for metric in HEADLINE_METRICS:
+    for metric in headline_metrics():
         values = [each[metric] for each in results if isinstance(each.get(metric), int | float)]
         if len(values) == len(results):
             std = statistics.stdev(values) if len(values) > 1 else None

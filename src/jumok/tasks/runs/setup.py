@@ -24,20 +24,21 @@ from jumok.seeding import derive_seed
 from jumok.shipped import resolve_vocabulary
 from jumok.tasks.inputs.text_encoder import TextInputs
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair, non_default_keys
+from jumok.tasks.own_model import check_own_model
 from jumok.tasks.recipe.recipe import Recipe, candidate_recipes, check_pretokenized
 from jumok.tasks.recipe.tables import ModelConfig, VocabularyRecipe
-from jumok.tasks.registry import get_task
+from jumok.tasks.registry import TRANSFORMER, get_task
 from jumok.tasks.shared.recipe_job import RecipeJob
 from jumok.tasks.shared.text_job import TextJob
 from jumok.terminal import print_notice
 from jumok.text.sentencepiece import SentencePieceTokenizer
 from jumok.training.config import TrainingConfig
-from jumok.training.estimate import Cost, estimate
 from jumok.training.layer_decay import frozen_parameters
 
 if TYPE_CHECKING:  # imported where a model is initialized, or a linear one is fitted
     from jumok.tasks.runs.initialize_from import LoadReport
     from jumok.tasks.shared.linear_head import LinearHead
+    from jumok.training.estimate import Cost
 
 UNBALANCED = 2  # times the rows of the rarest label
 LARGE_BYTES = 10_000_000  # of training files that are read and tokenized for seconds
@@ -91,6 +92,7 @@ def _prepare(recipe: Recipe, splits: Splits, device: torch.device) -> TrainingSe
     check_tokenizers(recipe, tokenizers)
     sized = recipe.with_vocabulary(*tokenizers.sizes)
     model = build_model(sized, splits.labels, device)
+    check_own_model(sized, model, splits.labels)
     task.check_trainable(sized, model, tokenizers)
     frozen_parameters(named_weights(model), recipe.training.freeze)  # raises for unknown names
     load_report = initialize_weights(sized, model, splits.labels)
@@ -171,13 +173,15 @@ def _report_reading(data: DataConfig) -> bool:
     return size >= LARGE_BYTES
 
 
-def dry_run(recipe: Recipe) -> Cost:
+def dry_run(recipe: Recipe) -> "Cost":
     """Prepare a training as `train` does and measure some steps; no folder is made.
 
     Raises InputError or KernelError as `train` does.
     """
     tune_threads()
     device = find_device(recipe.device)
+    from jumok.training.estimate import estimate
+
     return estimate(prepare_training(recipe, device).job, recipe.training, device)
 
 
@@ -189,9 +193,12 @@ def get_tokenizers(recipe: Recipe, train: Table) -> TokenizerPair:
     init = recipe.model.init
     if not init:
         return train_or_load(recipe.vocabulary, train, recipe.data.pieces)
-    from jumok.tasks.runs.initialize_from import load_tokenizers
+    from jumok.tasks.runs.initialize_from import is_encoder, load_tokenizers
 
-    tokenizers = load_tokenizers(find_model(init))
+    folder = find_model(init)
+    tokenizers = load_tokenizers(folder)
+    if not recipe.vocabulary.joint and is_encoder(folder):
+        return replace(tokenizers, target=_target_tokenizer(recipe.vocabulary, train))
     if tokenizers.joint != recipe.vocabulary.joint:
         raise InputError(
             "run.joint_differs_from_init",
@@ -220,9 +227,14 @@ def train_or_load(table: VocabularyRecipe, train: Table, pieces: bool = False) -
         tokenizer = _train_or_load(table, vocabulary_texts(train, pieces))
         return TokenizerPair(tokenizer, tokenizer)
     source = _train_or_load(table, train.column("source"))
+    return TokenizerPair(source, _target_tokenizer(table, train))
+
+
+def _target_tokenizer(table: VocabularyRecipe, train: Table) -> SentencePieceTokenizer:
+    """The second tokenizer, of the targets."""
     target = replace(table, file=table.target_file, size=table.target_size or table.size)
     try:
-        return TokenizerPair(source, _train_or_load(target, train.column("target")))
+        return _train_or_load(target, train.column("target"))
     except InputError as error:
         raise InputError(
             "run.target_vocabulary",
@@ -269,8 +281,9 @@ def build_model(recipe: Recipe, labels: tuple[str, ...], device: torch.device) -
     Raises InputError, before it is built, for a model that does not fit into memory.
     """
     torch.manual_seed(derive_seed(recipe.seed, "weights"))
-    check_memory(recipe.model, recipe.training)
-    return get_task(recipe.task).build_model(recipe.model, labels).to(device)
+    if recipe.model.architecture == TRANSFORMER:
+        check_memory(recipe.model, recipe.training)
+    return get_task(recipe.task).new_model(recipe.model, labels).to(device)
 
 
 def check_memory(config: ModelConfig, training: TrainingConfig) -> None:

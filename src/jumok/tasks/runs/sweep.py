@@ -25,7 +25,7 @@ from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.run import Run
 from jumok.tasks.runs.train import has_recipe
 from jumok.threads import compute_threads
-from jumok.training.signals import handle_signals
+from jumok.training.signals import PARENT, handle_signals
 
 LOG = "train.log"
 MAX_NAME = 60  # characters of a value in the name of a folder
@@ -118,8 +118,9 @@ def run_sweep(
 ) -> None:
     """Train what is not finished, `workers` at a time with as many threads as there are for each.
 
-    `report` is called with the exit code of each training that ended. After `minutes`, and after
-    SIGINT or SIGTERM, those that run write a checkpoint and end. Raises Interrupted for a signal.
+    `report` is called with the exit code of each training that ended. After `minutes`, after SIGINT
+    or SIGTERM, and after a kill of this process those that run write a checkpoint and end. Raises
+    Interrupted for a signal.
     """
     deadline = time.monotonic() + 60 * minutes
     processes = _Processes(max(compute_threads() // workers, 1))
@@ -154,6 +155,7 @@ class _Processes:
         self.environment = os.environ | {
             "JUMOK_THREADS": str(threads),
             "OMP_NUM_THREADS": str(threads),
+            PARENT: str(os.getpid()),
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         }
         self.stopped = False

@@ -144,7 +144,7 @@ def _kernel_vectors(job: TextJob, rows: Ragged) -> Tensor | None:
         return None
     if job.device.type != "cpu" or not is_compiled("float32") or unsupported_reason(model):
         return None
-    session = text_session(optimize(model, padding_only=True))
+    session = text_session(optimize(model))
     if session is None:
         return None
     return torch.from_numpy(session.vectors(rows, model.pooling, normalize=False)).double()

@@ -1,7 +1,8 @@
 """What the training jobs of all tasks share: the parts of a run and the order of an epoch."""
 
 from abc import ABC, abstractmethod
-from typing import Generic
+from collections.abc import Callable, Sequence
+from typing import Any, Generic
 
 import numpy as np
 import torch
@@ -11,6 +12,8 @@ from torch import Tensor, nn
 from jumok.data.packing import length_batches
 from jumok.data.resumable_loader import Epoch
 from jumok.data.splits import Splits
+from jumok.evaluation.own_metric import own_scores
+from jumok.nn.losses import own_loss
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.seeding import derive_seed, permutation
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
@@ -62,7 +65,20 @@ class RecipeJob(ABC, Generic[BatchT]):
         rng = np.random.Generator(np.random.Philox(derive_seed(seed, "batches", number)))
         return length_batches(lengths, order, self.recipe.training.batch_tokens, rng)
 
-    def dev_result(self, loss: float, metrics: object) -> DevResult:
-        """The mean loss, and the recipe's metric as an attribute of `metrics`."""
+    @property
+    def own_loss(self) -> Callable[..., Tensor] | None:
+        """The loss that the recipe names; None: that of the task."""
+        return own_loss(self.recipe.loss) if self.recipe.loss else None
+
+    def dev_result(
+        self,
+        loss: float,
+        metrics: object,
+        expected: Sequence[Any] = (),
+        predicted: Sequence[Any] = (),
+    ) -> DevResult:
+        """The mean loss, and the recipe's metric: an attribute of `metrics`, or one's own."""
         metric = self.recipe.selection_metric
-        return DevResult(loss, float(getattr(metrics, metric)), metric)
+        own = own_scores(self.recipe.metric, expected, predicted)
+        score = own[metric] if own else float(getattr(metrics, metric))
+        return DevResult(loss, score, metric)
