@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 
 from jumok.course import LANGUAGES, Cell, find_lesson, lessons
 from jumok.course.lesson import TraceView
@@ -38,12 +39,40 @@ def test_a_lesson_hides_the_answers_by_default(capsys: Capture) -> None:
     assert find_lesson(3).outputs["answer-exercises"].splitlines()[0] in with_answers
 
 
+def on_terminal_of_80_columns(
+    number: int, language: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> str:
+    """A lesson as a terminal shows it, without colours."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    shown = call(capsys, "lesson", str(number), "--lang", language).out
+    return re.sub(r"\x1b\[[0-9;]*m", "", shown)
+
+
+@pytest.mark.parametrize("number", [each.number for each in lessons()])
+def test_a_pipe_gets_whole_lines(
+    number: int, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """Prose, code and outputs as they are written, as Markdown that has each cell."""
+    monkeypatch.setenv("COLUMNS", "40")
+    lesson = find_lesson(number)
+    shown = call(capsys, "lesson", str(number), "--lang", "ko").out
+    fences = [token for token in MarkdownIt().parse(shown) if token.type == "fence"]
+    code = [token.content for token in fences if token.info == "python"]
+    cells = [part for part in lesson.parts("ko") if isinstance(part, Cell)]
+    assert all(part.shown.strip("\n") + "\n" in code for part in cells)
+    printed = [token.content for token in fences if token.info == "text"]
+    assert all(text.rstrip("\n") in "".join(lesson.outputs.values()) for text in printed)
+    for part in lesson.parts("ko"):
+        if isinstance(part, TraceView):
+            assert f'--state "{part.state}&lang=ko"\n' in shown
+
+
 @pytest.mark.parametrize("number", [each.number for each in lessons()])
 def test_nothing_is_cut_on_a_terminal_of_80_columns(
     number: int, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    shown = call(capsys, "lesson", str(number), "--lang", "ko").out
+    shown = on_terminal_of_80_columns(number, "ko", monkeypatch, capsys)
     lines = [line for line in shown.splitlines() if not line.startswith("jumok view note --lesson")]
     assert max(map(text_width, lines)) <= 80  # a command is one line, to be copied
     for part in find_lesson(number).parts("ko"):
@@ -65,8 +94,8 @@ def test_mathematics_is_text_on_a_terminal(number: int) -> None:
 
 
 def test_wrapped_code_is_indented(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    lines = [line.rstrip() for line in call(capsys, "lesson", "4", "--lang", "en").out.splitlines()]
+    shown = on_terminal_of_80_columns(4, "en", monkeypatch, capsys)
+    lines = [line.rstrip() for line in shown.splitlines()]
     at = lines.index(
         "  four_heads = 4 * 3 * D * (D // 4) + D * D  # q, k, v of each head, then the"
     )

@@ -14,16 +14,6 @@ from tests.course.cells import run_cell
 from tests.shared_data import shared_data
 
 LISTS: dict[str, dict[str, Any]] = tomllib.loads(notes.LISTS.read_text(encoding="utf-8"))
-FROM_SCRATCH = Path(__file__).parent.parent / "from_scratch"
-
-
-def own_tests() -> set[str]:
-    """The tests in tests/from_scratch, as `file:function`."""
-    return {
-        f"{path.stem.removeprefix('test_')}:{name}"
-        for path in FROM_SCRATCH.glob("test_*.py")
-        for name in re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
-    }
 
 
 def headings(text: str, pattern: str) -> list[str]:
@@ -104,11 +94,6 @@ def test_every_section_of_a_note_has_a_lesson(note: str) -> None:
 def test_every_lesson_belongs_to_a_section() -> None:
     sections = [section for entry in LISTS.values() for section in entry["sections"]]
     assert {section["lesson"] for section in sections} == set(range(13))
-
-
-def test_the_tests_from_scratch_are_all_named() -> None:
-    sections = [section for entry in LISTS.values() for section in entry["sections"]]
-    assert {test for section in sections for test in section.get("tests", [])} == own_tests()
 
 
 def test_outputs_that_differ_without_a_slip_are_an_error() -> None:

@@ -1,4 +1,4 @@
-"""The course: fifteen lessons in Korean and English, and the small model they look at.
+"""The course: seventeen lessons in Korean and English, and the small model they look at.
 
 `jumok.course.transformer` is the file that the learner writes, in plain PyTorch;
 `jumok.course.microjumok` is the same model in plain Python.

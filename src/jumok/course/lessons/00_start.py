@@ -20,7 +20,7 @@ from jumok.nn import MultiHeadAttention
 
 found = [part for part in model.model.modules() if isinstance(part, MultiHeadAttention)]
 guess = 6  # guess
-hint = "힌트: 디코더 층에는 두 개 / Hint: a decoder layer has two"
+hint = "힌트: 디코더 레이어에는 두 개 / Hint: a decoder layer has two"
 assert guess == len(found), hint
 
 # %% look
@@ -45,4 +45,5 @@ with jumok.record(model.model) as recorded:
 steps = recorded["decoder.stack.layers.0.self_attention"]
 print("1.", len(steps), "tokens, the last one is [EOS]")
 print(f"2. {320 * 32 / count:.0%}")
-assert model.model.output.weight.numel() == 320 * 32  # also the output (3.4)
+output = model.model.get_parameter("output.weight")
+assert output.numel() == 320 * 32  # also the output (3.4)

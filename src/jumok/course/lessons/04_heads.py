@@ -16,7 +16,7 @@ attention = torch.nn.ModuleList([torch.nn.Linear(D, D, bias=False) for _ in rang
 one_head = sum(weight.numel() for weight in attention.parameters())
 four_heads = 4 * 3 * D * (D // 4) + D * D  # q, k, v of each head, then the output
 guess = 1.0  # guess
-hint = "힌트: 헤드가 네 배, 너비는 사분의 일 / Hint: four times the heads, a quarter wide"
+hint = "힌트: 헤드가 네 배, 차원은 사분의 일 / Hint: four times the heads, a quarter wide"
 assert guess == four_heads / one_head, hint
 print(one_head, four_heads)
 
@@ -40,7 +40,7 @@ class MHA(torch.nn.Module):
 
 
 try:
-    MHA().fx_o(x)
+    output = MHA().fx_o
 except AttributeError as error:
     print(error)
 model = MHA().double()

@@ -18,9 +18,11 @@ print("encoder layer:", sum(p.numel() for p in layer.parameters()), "weights")
 from jumok.nn import AttentionMask
 
 decoder, memory = TransformerLayer(config, cross=True).eval(), x  # (B, S, D)
+cross_attention = decoder.get_submodule("cross_attention")
+cross_norm = decoder.get_submodule("cross_attention_norm.norm")
 y, causal = torch.randn(2, 5, 128), AttentionMask(causal=True)  # (B, T, D)
 own = decoder.self_attention_norm.norm(y + decoder.self_attention(y, y, causal))
-crossed = decoder.cross_attention_norm.norm(own + decoder.cross_attention(own, memory))
+crossed = cross_norm(own + cross_attention(own, memory))
 output = decoder.feed_forward_norm.norm(crossed + decoder.feed_forward(crossed))
 assert output.shape == y.shape == (2, 5, 128)
 assert torch.allclose(decoder(y, causal, memory), output, atol=1e-5)
@@ -29,8 +31,8 @@ print("decoder layer:", sum(p.numel() for p in decoder.parameters()), "weights")
 # %% guess-cross
 from jumok import EncoderDecoder, TransformerConfig, record
 
-shape = {"d_model": 128, "n_heads": 2, "d_ff": 512, "n_layers": 2}
-model = EncoderDecoder(TransformerConfig(vocabulary_size=40, **shape)).eval()
+small = TransformerConfig(vocabulary_size=40, d_model=128, n_heads=2, n_layers=2)
+model = EncoderDecoder(small).eval()
 source, target = torch.randint(7, 40, (2, 8)), torch.randint(7, 40, (2, 5))
 with record(model) as maps, torch.no_grad():
     model(source, target)
@@ -79,10 +81,11 @@ def self_attention_is_trained(slipped: bool) -> bool:
     decoder.zero_grad()
     one = memory[:, :1]  # a source of one token: its weight is 1, whatever the query
     own = decoder.self_attention_norm.norm(y + decoder.self_attention(y, y, causal))
-    crossed = (y if slipped else own) + decoder.cross_attention(own, one)
+    crossed = (y if slipped else own) + cross_attention(own, one)
     assert crossed.shape == (2, 5, 128)
-    decoder.feed_forward(decoder.cross_attention_norm.norm(crossed)).sum().backward()
-    return bool(decoder.self_attention.value.weight.grad.norm() > 1e-3)
+    decoder.feed_forward(cross_norm(crossed)).sum().backward()
+    gradient = decoder.self_attention.value.weight.grad
+    return gradient is not None and bool(gradient.norm() > 1e-3)
 
 
 print("x + residual:  ", self_attention_is_trained(slipped=True))

@@ -34,8 +34,10 @@ from jumok import TransformerConfig
 from jumok.models import EncoderDecoderClassifier
 
 torch.manual_seed(3)
-shape = {"d_model": 64, "n_heads": 2, "d_ff": 256, "n_layers": 1, "dropout": 0.2}
-config = TransformerConfig(vocabulary_size=len(vocabulary), **shape)
+V = len(vocabulary)
+config = TransformerConfig(
+    vocabulary_size=V, d_model=64, n_heads=2, d_ff=256, n_layers=1, dropout=0.2
+)
 model = EncoderDecoderClassifier(config, n_labels=2)
 guess = 75  # guess
 assert guess == len(torch.arange(len(train)).split(32)), (
@@ -79,7 +81,12 @@ for epoch in range(1, 5):
 from jumok import History
 from jumok.training.reporting.metrics import Evaluation
 
-figure = History(Evaluation(*row, "accuracy", None, 0.0) for row in rows).plot()
+
+def evaluation(row):
+    return Evaluation(*row, metric="accuracy", tokens_per_second=None, seconds=0)
+
+
+figure = History(map(evaluation, rows)).plot()
 figure
 
 # %% slip-test
@@ -95,6 +102,8 @@ again = other.gather(1, scores.argmax(-1)[:, None])  # (1000, 1)
 print(f"the same on new reviews: {again.mean():.3f}")
 
 # %% answer-exercises
+with torch.inference_mode():
+    logits, labels = forward(dev)
 majority = max(labels.bincount()) / len(labels)
 print(f"1. {majority:.2f}")
 confusion = torch.zeros(2, 2, dtype=torch.long)

@@ -22,8 +22,10 @@ print(*(PIECES[i] for i in source[0]), "->", *(PIECES[i] for i in target[0]))
 # %% train
 from jumok import EncoderDecoder, TransformerConfig
 
-shape = {"d_model": 48, "n_heads": 2, "d_ff": 96, "n_layers": 1, "dropout": 0.0}
-model = EncoderDecoder(TransformerConfig(vocabulary_size=len(PIECES), **shape))
+small = TransformerConfig(
+    vocabulary_size=len(PIECES), d_model=48, n_heads=2, d_ff=96, n_layers=1, dropout=0.0
+)
+model = EncoderDecoder(small)
 optimizer = torch.optim.Adam(model.parameters())
 schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, 600)  # warm-up
 for number in range(600):
@@ -69,9 +71,9 @@ print("keys without a cache:", sum(counts[:6]), " with a cache:", sum(counts[6:1
 first = {"가": 0.6, "나": 0.4}
 second = {"가": {"다": 0.4, "라": 0.3, "마": 0.3}, "나": {"다": 0.9, "라": 0.1}}
 for width in (1, 2):
-    kept = sorted(first, key=first.get, reverse=True)[:width]
+    kept = sorted(first, key=first.__getitem__, reverse=True)[:width]
     both = {a + b: first[a] * p for a in kept for b, p in second[a].items()}
-    best = max(both, key=both.get)
+    best = max(both, key=both.__getitem__)
     assert len(best) == 2
     print(f"beam {width}: {best} {both[best]:.2f}  of", *both)
 
@@ -100,8 +102,8 @@ for name, start in (("without [BOS]", answer[:, :0]), ("with [BOS]", written[:, 
 hypotheses = {"short": (-3.0, 4), "long": (-3.4, 7)}  # log-probability, tokens
 for alpha in (0.0, 0.6, 1.0):
     scores = {name: p / ((5 + n) / 6) ** alpha for name, (p, n) in hypotheses.items()}
-    print(f"1. alpha {alpha}: {max(scores, key=scores.get)}", end="  ")
-assert max(scores, key=scores.get) == "long"
+    print(f"1. alpha {alpha}: {max(scores, key=scores.__getitem__)}", end="  ")
+assert max(scores, key=scores.__getitem__) == "long"
 logits = torch.tensor([2.0, 1.0, 0.0, -1.0])
 cold, hot = ((logits / t).softmax(-1).max() for t in (0.01, 1000.0))
 print(f"\n2. {cold:.2f} and {hot:.2f}: greedy search, and every token alike")

@@ -54,7 +54,7 @@ for layer in (0, 1):
     for head in (0, 1):
         mute = [("cross", layer, head)]
         muted = jumok.trace(model, "겨울은 추워요.", english, mute=mute)
-        next_tokens = [candidates[0].piece for candidates in muted.info.next]
+        next_tokens = [candidates[0].piece for candidates in muted.info.next or ()]
         assert len(next_tokens) == 7
         print(f"cross layer {layer} without head {head}:", *next_tokens)
 

@@ -42,6 +42,9 @@ for text in ("Time flies like an arrow", "time 겨울"):
     print(model.vocabulary.pieces(text))
 
 # %% guess-special
+from jumok.text.pretrained import PretrainedTokenizer
+
+assert isinstance(model.vocabulary, PretrainedTokenizer)
 row = model.vocabulary.encode_with_special_tokens("time flies like an arrow").ids
 guess = 8  # guess
 assert guess == len(row), (
@@ -74,7 +77,7 @@ assert "▁여름" in [pieces[i] for i in (unit @ unit[pieces.index("▁겨울")
 
 # %% slip-embedding
 new = torch.nn.Embedding(config["vocab_size"], config["hidden_size"])  # the note's
-learned = model.model.embedding.tokens.weight
+learned = model.model.get_parameter("embedding.tokens.weight")
 stored = tensors["embeddings.word_embeddings.weight"]
 assert new.weight.shape == learned.shape == (11, 32)
 print("nn.Embedding(config):", torch.equal(new.weight, stored))

@@ -63,7 +63,7 @@ with socket.create_server(("127.0.0.1", 0)) as free:  # a free port
 command = [sys.executable, "-m", "jumok", "serve", "note", "--port", str(port)]
 server = subprocess.Popen(command, stderr=subprocess.PIPE, encoding="utf-8")
 atexit.register(server.kill)
-line = next(line for line in server.stderr if " ready " in line)  # after the time
+line = next(line for line in server.stderr or () if " ready " in line)  # after the time
 assert server.poll() is None
 print(*line.split()[1:3])
 

@@ -16,15 +16,19 @@ assert source.shape == shifted.shape == target.shape == (2, 6)
 assert torch.equal(shifted[:, 1:], target[:, :-1])
 
 # %% model
+from dataclasses import replace
+
 import jumok
 from jumok.nn import ResidualNorm
+
+SMALL = jumok.TransformerConfig(
+    vocabulary_size=13, d_model=32, n_heads=2, d_ff=64, n_layers=2, dropout=0.0
+)
 
 
 def build(residual=True, **settings):
     torch.manual_seed(0)
-    size = {"vocabulary_size": 13, "d_model": 32, "n_heads": 2, "d_ff": 64} | settings
-    config = jumok.TransformerConfig(n_layers=2, dropout=0.0, **size)
-    model = jumok.EncoderDecoder(config)
+    model = jumok.EncoderDecoder(replace(SMALL, **settings))
     for part in model.modules():
         if isinstance(part, ResidualNorm) and not residual:
             part.dropout.add_residual = lambda x, y: y  # the sublayer alone
@@ -34,6 +38,7 @@ def build(residual=True, **settings):
 # %% train
 def train(model, reverse=True, steps=240, rate=3e-3, warmup=50):
     optimizer = torch.optim.Adam(model.parameters(), lr=rate, betas=(0.9, 0.98))
+    loss = torch.tensor(0.0)
     for step in range(steps):
         optimizer.param_groups[0]["lr"] = rate * min(1, (step + 1) / warmup)
         source, shifted, target = batch(64, reverse)
