@@ -94,10 +94,10 @@ PICTURES = (
     Picture("view-matrix", "v=matrix&lang=ko&b=cross&L=1&H=0&q=1&k=2"),
     Picture("view-neuron", "v=neuron&lang=en&L=1&H=1&q=3&k=2", scheme="dark"),
     Picture("view-alignment", "v=alignment&lang=en&u=word"),
-    Picture("view-generation", "v=generation&lang=ko&b=cross&L=1&H=0&t=2", BEAM, "dark"),
-    Picture("view-calculation", "v=calculation&lang=en&calculation.bug=zero", LESSON),
+    Picture("view-generation", "v=generation&lang=ko&b=cross&L=1&H=0&t=4", BEAM, "dark"),
+    Picture("view-calculation", "v=calculation&lang=en&s=1&calculation.bug=zero", LESSON),
     Picture("view-compare", "v=compare&lang=ko&L=0&H=1", act=run_again),
-    Picture("view-heads", "v=map&lang=en&L=1&H=1&b=cross", size=(1280, 1100), act=sweep),
+    Picture("view-heads", "v=heads&lang=en&L=1&H=1&b=cross", size=(1280, 1100), act=sweep),
     Picture("view-narrow", "v=flow&lang=ko", scheme="dark", size=(390, 844)),
 )
 

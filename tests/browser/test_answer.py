@@ -93,13 +93,17 @@ def test_target_and_decoding_are_in_the_address(
         stage = window.page.locator("[data-role=stage]")
         window.open_settings()
         window.page.get_by_label("decoding method").select_option("sample")
-        window.wait_until_equal(lambda: "sample = true" in stage.inner_text(), True, "sampling")
+        window.wait_until_equal(
+            lambda: "sample = true" in str(stage.text_content()), True, "sampling"
+        )
         window.page.get_by_label("temperature").fill("1.7")
         window.wait_until_equal(
-            lambda: "temperature = 1.7" in stage.inner_text(), True, "the temperature, live"
+            lambda: "temperature = 1.7" in str(stage.text_content()), True, "the temperature, live"
         )
         window.page.reload()
-        window.wait_until_equal(lambda: "temperature = 1.7" in stage.inner_text(), True, "after F5")
+        window.wait_until_equal(
+            lambda: "temperature = 1.7" in str(stage.text_content()), True, "after F5"
+        )
         window.open_settings()
         assert window.page.get_by_label("decoding method").input_value() == "sample"
         target = window.page.get_by_label("target")

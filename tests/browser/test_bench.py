@@ -126,7 +126,7 @@ def test_the_sweep_is_that_of_python(
 ) -> None:
     model = jumok.load(review_run)
     with windows() as window:
-        window.open(str(live.address), "v=map&lang=en")
+        window.open(str(live.address), "v=heads&lang=en")
         window.page.locator("[data-role=patch][disabled]").wait_for()  # there is no other run
         window.page.locator("[data-role=sweep]").click()
         window.page.locator("[data-role=effects-summary]").wait_for()
@@ -171,7 +171,7 @@ def test_hidden_states_of_another_text_by_layer_and_token(
 ) -> None:
     expected = patch_hidden(jumok.load(review_run), REORDERED, TEXT)
     with windows() as window:
-        window.open(str(live.address), "v=map&lang=en")
+        window.open(str(live.address), "v=heads&lang=en")
         ask(window, REORDERED)
         window.page.locator("[data-role=patch-hidden]:not([disabled])").click()
         window.page.locator("[data-role=effects-summary]").wait_for()
@@ -200,7 +200,7 @@ def test_heads_are_sorted_and_searched_by_pattern(
     path = traced(tmp_path, kind)
     scores = score_heads([Trace.open(path)], sequences=[0])
     with windows() as window:
-        window.open(serve(path), "v=map&lang=en")
+        window.open(serve(path), "v=heads&lang=en")
         window.page.locator("[data-role=head-table]").wait_for()
         header, *rows = window.table(tmp_path)
         for name in PATTERNS:

@@ -4,7 +4,6 @@ import base64
 import csv
 import io
 import re
-import struct
 from html import escape
 from pathlib import Path
 from xml.etree import ElementTree
@@ -123,30 +122,6 @@ def test_an_svg_brings_the_hangul_that_it_shows(
     assert shown <= letters
     if not kept:  # a server makes a font of these letters alone
         assert len(letters) < len(shown) + 20
-
-
-def test_a_png_is_twice_as_fine_as_its_svg(
-    windows: Windows, addresses: dict[str, str], tmp_path: Path
-) -> None:
-    with windows() as window:
-        window.open(addresses["encoder_decoder"], STATE)
-        root = ElementTree.parse(window.export("svg", tmp_path)).getroot()
-        png = window.export("png", tmp_path).read_bytes()
-    size = struct.unpack(">II", png[16:24])
-    drawn = [float(root.attrib[name].removesuffix("px")) for name in ("width", "height")]
-    assert size == pytest.approx([2 * side for side in drawn], abs=2)
-
-
-def test_a_pdf_has_real_letters(
-    windows: Windows, addresses: dict[str, str], tmp_path: Path
-) -> None:
-    with windows() as window:
-        window.open(addresses["encoder_decoder"], STATE)
-        pdf = window.export("pdf", tmp_path).read_bytes()
-    assert pdf.startswith(b"%PDF-")
-    assert b"/Type3" not in pdf
-    assert b"/FontFile2" in pdf  # TrueType: text stays text
-    assert b"JumokHangul" in pdf.replace(b" ", b"").replace(b"#20", b"")
 
 
 def test_the_pdf_of_lines_has_the_pinned_heads(

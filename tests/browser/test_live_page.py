@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import jumok
+from jumok.interpret.interventions import sweep_heads
 from jumok.interpret.trace import Trace
 from jumok.tasks.pipeline.pipeline import Pipeline
 from tests.browser.chromium import Window
@@ -73,6 +74,20 @@ def assert_close(page: Any, own: Any, path: str) -> None:
         assert page == own, path
 
 
+MUTE_EACH = """(() => {
+  const { inPage, currentTrace } = jumok["state/session"];
+  return inPage.muteEach(currentTrace.value.info);
+})()"""
+SEARCHES: list[dict[str, object]] = [
+    {"beam": 4},
+    {"beam": 3, "n_best": 3, "early_stopping": "never", "no_repeat_ngram": 2},
+    {"beam": 2, "min_length": 9, "max_length": 12, "repetition_penalty": 1.3},
+    {"sample": True, "temperature": 1.5, "seed": 3},
+    {"sample": True, "top_k": 5, "top_p": 0.9, "min_p": 0.01, "temperature": 3.0},
+    {"sample": True, "typical_p": 0.8, "temperature": 2.0, "repetition_penalty": 1.2},
+]
+
+
 @contextmanager
 def opened(windows: Windows, page: Path, trace: Trace) -> Iterator[Window]:
     """The page of a trace from file://, with the network off."""
@@ -99,10 +114,13 @@ def test_every_number_of_note(windows: Windows, tmp_path: Path) -> None:
         names = [f"{block}.{layer}.{head}" for block, layer, head in mute]
         muted = window.page.evaluate(RUN, {"text": "봄은 따뜻해요.", "mute": names})
         assert_same(muted, jumok.trace(note, "봄은 따뜻해요.", mute=mute))
-        beam = window.page.evaluate(RUN, {"text": "여름은", "decode": {"beam": 4}})["info"]
-        own = jumok.trace(note, "여름은", decode={"beam": 4}).info
-        assert beam["sides"]["target"][0]["ids"] == list(own.tokens("target").ids)
-        assert beam["decoding"]["method"] == "beam"
+        for decode in SEARCHES:
+            found = window.page.evaluate(RUN, {"text": "여름은", "decode": decode})
+            assert_same(found, jumok.trace(note, "여름은", decode=decode))
+        found = window.page.evaluate(RUN, {"text": "봄은 따뜻해요.", "mute": names})
+        effects = window.run(MUTE_EACH)
+        mine = sweep_heads(note, "봄은 따뜻해요.", mute=mute).to_table()
+        assert_close(effects, json.loads(json.dumps(mine)), "effects")
 
 
 TEXTS = ("감기 ㅋㅋ 뷁", "각낵 닥락", "\u1100\u1161\u11a8 나👍", "가 가")
@@ -132,8 +150,39 @@ def test_every_number_of_a_classifier(windows: Windows, tmp_path: Path, review_r
         assert_same(muted, jumok.trace(model, texts[0], mute=[("encoder", 0, 1)]))
 
 
+LINKS = {  # what the page cannot show, and its notice
+    "v=matrix&L=9&q=99&u=letter&zoom=2": ["L=9", "q=99", "u=letter", "zoom=2"],
+    "x=가을은&mute=encoder.9.0": ["encoder.9.0"],
+    "x=가을은&cp=step-5": ["step-5"],
+    "x=가을은&d=beam:0": ["beam=0"],
+    "x=가을은&d=beams:4": ["beams"],
+    "x=%20": ["Type a text"],
+}
+
+
+def test_a_saved_page_names_what_it_cannot_show(windows: Windows, tmp_path: Path) -> None:
+    note, page = jumok.load("note", device="cpu"), tmp_path / "note.html"
+    answer = note("겨울은 추워요.").output  # type: ignore[attr-defined]
+    with opened(windows, page, jumok.trace(note, "겨울은 추워요.")) as window:
+        alert = window.page.locator("[role=alert]")
+        for state, parts in LINKS.items():
+            window.page.goto("about:blank")
+            window.open(page.as_uri(), state)
+            alert.first.wait_for()
+            said = alert.first.inner_text()
+            assert [part for part in parts if part not in said] == [], said
+            assert answer in window.page.locator("[data-role=answer]").inner_text()
+        window.page.goto("about:blank")
+        window.open(page.as_uri(), "v=matrix&L=1&q=2&u=word&x=가을은&d=sample:true~seed:7")
+        window.page.get_by_text("seed 7").wait_for()
+        assert alert.count() == 0
+        window.page.get_by_role("textbox", name="input text").fill(" ")
+        alert.wait_for()
+        assert "Type a text" in alert.inner_text()
+
+
 def test_the_form_of_a_saved_page(windows: Windows, tmp_path: Path) -> None:
-    """Typed text, its answer, the address of the run, and what only a server computes."""
+    """Typed text, its answer and the address of the run."""
     note = jumok.load("note", device="cpu")
     page = tmp_path / "note.html"
     with opened(windows, page, jumok.trace(note, "겨울은 추워요.")) as window:
@@ -146,7 +195,7 @@ def test_the_form_of_a_saved_page(windows: Windows, tmp_path: Path) -> None:
         window.page.get_by_role("button", name="settings").click()
         options = window.page.locator("[data-role=settings] select option").all_inner_texts()
         assert "decoding: beam search" in options
-        assert not any("sampling" in each for each in options)
+        assert "decoding: sampling" in options
         field.fill("감기 조심하세요.")  # without Enter
         answer = note("감기 조심하세요.").output  # type: ignore[attr-defined]
         window.wait_until_equal(lambda: window.run(f"{decoding}.output"), answer, "while typing")

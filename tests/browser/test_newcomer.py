@@ -137,7 +137,7 @@ def test_the_chosen_tab_and_all_encodings_are_visible_on_a_phone(
     windows: Windows, serve: Serve, tmp_path: Path
 ) -> None:
     with windows(width=390, height=844) as window:
-        window.open(serve(traced(tmp_path, "classifier")), "v=map&lang=ko")
+        window.open(serve(traced(tmp_path, "classifier")), "v=heads&lang=ko")
         chosen = window.page.locator("[role=tab][aria-selected=true]")
         box = chosen.bounding_box()
         assert box is not None

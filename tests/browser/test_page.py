@@ -17,7 +17,7 @@ from tests.viewer.random_traces import HOSTILE, random_trace
 
 VIEWS = (
     "flow", "lines", "matrix", "neuron", "calculation", "alignment", "generation", "positions",
-    "masks", "explanation", "compare", "map",
+    "masks", "explanation", "compare", "heads",
 )  # fmt: skip
 CELLS = 30  # looked at in each trace
 

@@ -102,7 +102,7 @@ FIGURES = {
     "alignment&q=1&k=2": ".alignment-picture svg",
     "generation&t=2": ".generation-panels svg, .generation-tree svg",
     "masks&b=decoder": ".masks-tiles",
-    "map": ".map-full canvas",
+    "heads": ".map-full canvas",
     "compare&compare.with=head&pin=encoder.0.1": ".compare-panel svg",
 }
 
@@ -188,7 +188,7 @@ def test_the_pictures_of_effects_and_of_an_explanation_are_those_of_the_screen(
         assert not words(window.run(READ_TEXTS, figure)) - drawn
 
     with windows(width=1440, height=1400) as window:
-        window.open(str(live[0].address), "v=map&lang=ko&theme=light")
+        window.open(str(live[0].address), "v=heads&lang=ko&theme=light")
         window.page.locator("[data-role=sweep]").click()
         window.page.locator(".effects svg").wait_for()
         compare(window, ".effects svg")
@@ -337,7 +337,7 @@ def test_a_printed_picture_is_a_page_of_its_size(
 ) -> None:
     with windows(width=1440, height=900) as window:
         window.page.add_init_script("window.print = () => (window.printed = true)")
-        window.open(str(live[0].address), "v=map&lang=en")
+        window.open(str(live[0].address), "v=heads&lang=en")
         window.page.locator("[data-role=sweep]").click()
         window.page.locator(".effects svg").wait_for()
         root = ElementTree.parse(window.export("svg", tmp_path)).getroot()

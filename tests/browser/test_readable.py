@@ -194,44 +194,6 @@ def test_the_masked_columns_of_the_calculation_are_seen(
         assert cut <= 1
 
 
-def test_saved_pictures_are_those_of_the_screen(
-    windows: Windows, serve: Serve, tmp_path: Path
-) -> None:
-    with windows() as window:
-        window.open(serve(traced(tmp_path, "sequences")), "v=masks&lang=en")
-        titles = window.page.locator(".masks-tiles h2")
-        titles.first.wait_for()
-        saved = window.export("svg", tmp_path).read_text(encoding="utf-8")
-        for title in titles.all_inner_texts():
-            assert title in saved
-        window.show("v=positions&lang=en")
-        window.page.locator(".positions canvas").first.wait_for()
-        seen = window.run(
-            """() => {
-                let [red, blue] = [0, 0];
-                for (const canvas of document.querySelectorAll(".positions canvas")) {
-                    const { width, height } = canvas;
-                    const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
-                    for (let i = 0; i < data.length; i += 4) {
-                        if (data[i] > data[i + 1] + 60 && data[i] > data[i + 2] + 40) red++;
-                        if (data[i + 2] > data[i] + 60) blue++;
-                    }
-                }
-                return [red > 0, blue > 0];
-            }"""
-        )
-        saved = window.export("svg", tmp_path).read_text(encoding="utf-8")
-        colours = [
-            tuple(map(int, found))
-            for found in re.findall(r'fill="rgb\((\d+) (\d+) (\d+)\)"', saved)
-        ]
-        reds = [c for c in colours if c[0] > c[1] + 60 and c[0] > c[2] + 40]
-        blues = [c for c in colours if c[2] > c[0] + 60]
-        purple = [c for c in colours if c[2] > c[1] + 60 and c[0] > c[1] + 40]
-        assert [bool(reds), bool(blues)] == seen == [True, True]
-        assert not purple
-
-
 def test_the_caption_of_a_picture_is_in_the_language_of_the_page(
     windows: Windows, serve: Serve, tmp_path: Path
 ) -> None:

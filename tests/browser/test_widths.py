@@ -32,7 +32,7 @@ def note(browser: "Browser") -> Iterator[Window]:
 @pytest.mark.parametrize(("width", "height"), [(390, 844), (768, 1024)])
 def test_the_export_menu_is_on_the_screen(note: Window, width: int, height: int) -> None:
     note.page.set_viewport_size({"width": width, "height": height})
-    note.show("v=map&lang=en")
+    note.show("v=heads&lang=en")
     note.page.locator("[data-role=sweep]").click()
     note.page.locator("[data-role=effects-summary]").wait_for()
     note.page.locator("[data-role=export] > button").click()

@@ -28,7 +28,7 @@ def writer(reading_run: Path) -> Iterator[Server]:
 
 def settings(window: Window) -> str:
     """The description of the decoding method in the generation view."""
-    return str(window.run("document.querySelector('[data-role=stage]').innerText"))
+    return str(window.run("document.querySelector('[data-role=stage]').textContent"))
 
 
 def run(window: Window) -> None:

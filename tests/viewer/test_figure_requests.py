@@ -127,7 +127,7 @@ def test_without_a_layer_it_is_the_last_one_and_an_unknown_view_names_the_neares
         request = FigureRequest.of_state(ViewState.parse(f"v={view}&b=cross"), INFO, "pdf")
         assert request.layer == INFO.block("cross").layers - 1, view
     assert ViewState.parse("v=calculation").layers(INFO)[0][1] == 0
-    for name, nearest in (("heads", "v=map"), ("matrx", "v=matrix")):
+    for name, nearest in (("head", "v=heads"), ("matrx", "v=matrix")):
         with raises(InputError, "page.unknown_view") as caught:
             ViewState.parse(f"v={name}")
         assert nearest in str(caught.value)

@@ -8,7 +8,6 @@ import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -303,7 +302,7 @@ def test_the_content_policy_blocks_everything_else() -> None:
         (b"{}", 400, "text must be a string"),
         (b'{"text": 1}', 400, "text must be a string"),
         (b'{"text": "a", "target": 1}', 400, "target"),
-        (b'{"text": "a", "file": "/etc/passwd"}', 400, "the keys must be among"),
+        (b'{"text": "a", "file": "/etc/passwd"}', 400, "got 'file'; remove it"),
         (b'{"text": "a", "decode": [1]}', 400, "decode"),
         (b'{"text": "a", "decode": {"beam": {}}}', 400, "decode"),
         (b'{"text": "a", "mute": 1}', 400, "mute"),
@@ -322,44 +321,6 @@ def test_an_invalid_request_gets_an_error_message(
     assert answer.status == status, answer.body
     assert arguments in answer.error
     assert "\n" not in answer.error
-
-
-@pytest.mark.parametrize(
-    ("status", "path", "body", "sent", "english", "korean"),
-    [
-        (400, "/api/trace", {"text": "a", "mute": [["other", 0, 0]]}, {}, "a head", "헤드는"),
-        (401, "/api/model", None, {"token": None}, "the token must", "토큰이 맞아야"),
-        (421, "/api/model", None, {"Host": "evil.example"}, "the Host header", "Host 헤더가"),
-        (403, "/api/trace", {}, {"Origin": "null"}, "requests of other", "다른 출처(origin)의"),
-        (403, "/api/trace", {}, {"Sec_Fetch_Site": "cross-site"}, "requests of", "다른 사이트의"),
-        (404, "/nothing", None, {}, "there is no such", "없는 주소입니다"),
-        (404, "/api/trace/" + "0" * 32, None, {}, "not found", "찾을 수 없습니다"),
-        (405, "/", None, {"method": "PUT"}, "the method", "여기에서"),
-        (413, "/api/trace", b" " * (64 * 2**10 + 1), {}, "the body must", "본문은 65536"),
-        (500, "/api/trace", {"text": "break"}, {}, "Zero", "ZeroDivision"),
-    ],
-)
-def test_an_error_message_is_in_the_language_of_the_page(
-    live: Server,
-    status: int,
-    path: str,
-    body: object,
-    sent: dict[str, Any],
-    english: str,
-    korean: str,
-) -> None:
-    for language, expected in (("ko", korean), ("ko-KR,en;q=0.9", korean), ("en", english)):
-        answer = live.request(path, body, Accept_Language=language, **sent)
-        assert answer.status == status, answer.body
-        assert answer.error.startswith(expected)
-        assert bool(re.search("[가-힣]", answer.error)) == (language != "en")
-
-
-def test_an_invalid_range_in_korean(still: tuple[Server, str]) -> None:
-    server, name = still
-    answer = server.request(f"/api/trace/{name}", Range="bytes=5-2", Accept_Language="ko")
-    assert answer.status == 416
-    assert answer.error.startswith("잘못된 범위입니다")
 
 
 def test_a_body_that_does_not_arrive(live: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ CONFIGURATION = {
     "scripts/manifest.mjs",
 }
 SCRIPTS = ("app.js", *VIEW_SCRIPTS)
-MOST = 72_000  # bytes of app.js and app.css together, zipped; parts come when a view is opened
+MOST = 74_000  # bytes of app.js and app.css together, zipped; parts come when a view is opened
 MAX_PART_BYTES = 33_000
 
 STALE = "the built page is not of these sources: run `npm run build` in web/ and commit it"

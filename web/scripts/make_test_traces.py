@@ -12,10 +12,10 @@ from pathlib import Path
 import torch
 
 from jumok.interpret import recorder
-from jumok.interpret.recorder import mute_heads
 from jumok.interpret.schema import Side, Tokens, TraceInfo
 from jumok.interpret.trace import Trace
 from jumok.models import Decoder, Encoder, EncoderDecoder, TransformerConfig
+from jumok.models.points import mute_heads
 from jumok.nn.masks import AttentionMask
 
 FOLDER = Path(__file__).parents[1] / "src" / "testing"

@@ -82,9 +82,9 @@ STEPS = {
         DisentangledAttention.position_scores, "return self.hook_position_scores"
     ),
     "scale": Snippet(attention_scores, "scores = "),
-    "mask": Snippet(AttentionMask.dense, "return self.allowed"),
-    "mask.causal": Snippet(AttentionMask.dense, "near = torch", 2),
-    "mask.window": Snippet(AttentionMask.dense, "near = torch", 4),
+    "mask": Snippet(AttentionMask.hiding, "return self.allowed"),
+    "mask.causal": Snippet(AttentionMask.hiding, "near = torch", 2),
+    "mask.window": Snippet(AttentionMask.hiding, "near = torch", 4),
     "softmax": Snippet(masked_softmax, "return scores.masked_fill"),
     "weighted_sum": Snippet(MultiHeadAttention._explicit_attention, "return dropout"),
     "concat": Snippet(MultiHeadAttention.attend_queries, "return self.output"),

@@ -5,7 +5,7 @@ import { render } from "preact";
 import { palette } from "./draw/palette";
 import { App } from "./shell/app";
 import { listenToKeys } from "./shell/keyboard";
-import { refuseUnknownView } from "./shell/unknownView";
+import { refuseUnknownView } from "./shell/refusedLink";
 import "./shared";
 import "./shell/theme.css";
 import { clampSelection, currentTrace, loadInitialTrace } from "./state/session";

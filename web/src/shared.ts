@@ -18,6 +18,7 @@ import * as i18nI18n from "./i18n/i18n";
 import * as shellAccessibleGrid from "./shell/accessibleGrid";
 import * as shellFocusDetails from "./shell/focusDetails";
 import * as shellHeadMap from "./shell/headMap";
+import * as shellAnswerBar from "./shell/answerBar";
 import * as shellRunForm from "./shell/runForm";
 import * as stateActions from "./state/actions";
 import * as stateLabels from "./state/labels";
@@ -58,6 +59,7 @@ export const shared: Readonly<Record<string, object>> = {
   "shell/accessibleGrid": shellAccessibleGrid,
   "shell/focusDetails": shellFocusDetails,
   "shell/headMap": shellHeadMap,
+  "shell/answerBar": shellAnswerBar,
   "shell/runForm": shellRunForm,
   "state/actions": stateActions,
   "state/labels": stateLabels,

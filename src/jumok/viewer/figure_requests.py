@@ -18,7 +18,7 @@ MEDIA_TYPES = {"pdf": "application/pdf", "svg": "image/svg+xml", "png": "image/p
 MAX_TITLE_CHARS = 300
 
 FIGURE_OF_VIEW: Mapping[str, Kind] = {  # the figure that corresponds to a view of the page
-    "map": "model",
+    "heads": "model",
     "lines": "lines",
     "matrix": "attention",
     "neuron": "neuron",

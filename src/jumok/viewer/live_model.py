@@ -6,6 +6,7 @@ from pathlib import Path
 
 from jumok.errors import TraceError
 from jumok.fonts import save_figure
+from jumok.interpret.checkpoint_trace import checkpoint_folders
 from jumok.interpret.interventions import Effects, patch_heads, patch_hidden, sweep_heads
 from jumok.interpret.trace import Trace
 from jumok.interpret.tracing import trace
@@ -33,7 +34,7 @@ class LiveModel:
     ) -> None:
         self._pipeline = pipeline
         self._decode = dict(decode or {})
-        self._checkpoints = {} if run is None else _checkpoints(run)
+        self._checkpoints = {} if run is None else checkpoint_folders(run)
         self._loaded: tuple[str, Pipeline] | None = None  # the checkpoint that was asked for last
         recipe = pipeline.recipe
         generates = pipeline.task.generates
@@ -100,14 +101,6 @@ class LiveModel:
         if self._loaded is None or self._loaded[0] != name:
             self._loaded = name, load(self._checkpoints[name], str(self._pipeline.device))
         return self._loaded[1]
-
-
-def _checkpoints(run: Path) -> dict[str, Path]:
-    """The checkpoints in the folder of a run by name, oldest first."""
-    found = [folder for folder in (run / "checkpoints").glob("step-*") if folder.is_dir()]
-    steps = {folder: folder.name.removeprefix("step-") for folder in found}
-    numbered = [folder for folder in found if steps[folder].isdecimal()]
-    return {folder.name: folder for folder in sorted(numbered, key=lambda each: int(steps[each]))}
 
 
 def _decoding(pipeline: Pipeline) -> dict[str, object]:

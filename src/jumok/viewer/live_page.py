@@ -7,7 +7,8 @@ from tempfile import TemporaryDirectory
 from jumok.errors import Message, TraceError
 from jumok.export.export_run import get_target
 from jumok.interpret.trace import Trace
-from jumok.models.config import TransformerConfig
+from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.text.sentencepiece import SentencePieceTokenizer
 from jumok.viewer.live_model import LiveModel
 from jumok.viewer.request_schema import ModelCard
 
@@ -37,7 +38,7 @@ def page_model(trace: Trace) -> PageModel:
         )
     exported = pipeline.task.for_export(pipeline)
     target = get_target("web")
-    reason = target.unsupported_reason(exported) or _not_in_page(pipeline.recipe.model)
+    reason = target.unsupported_reason(exported) or _not_in_page(pipeline)
     if reason is not None:
         raise TraceError(
             "page.not_live",
@@ -51,9 +52,15 @@ def page_model(trace: Trace) -> PageModel:
     return PageModel(replace(card, checkpoints=(), in_page=True), packed)
 
 
-def _not_in_page(config: TransformerConfig) -> Message | None:
+def _not_in_page(pipeline: Pipeline) -> Message | None:
     """What the arithmetic of the page lacks (web/src/live/forward.ts)."""
+    config, tokenizer = pipeline.recipe.model, pipeline.vocabulary_or_none
     found = {
+        "pairs of texts": pipeline.recipe.reads_pairs,
+        "outputs for each token": pipeline.task.answer in ("tags", "masks"),
+        "imported tokenizers": not isinstance(tokenizer, SentencePieceTokenizer),
+        "norms in heads": config.head_transform,
+        "modules of sentence-transformers": pipeline.sentence_encoding is not None,
         "relative positions": config.positions == "relative",
         "norms of queries and keys": config.qk_norm,
         "norms after sublayers": config.sublayer_norm,

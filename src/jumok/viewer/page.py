@@ -63,7 +63,7 @@ def render_page(trace: Trace, state: str = "", full: bool = False, live: bool = 
         limit = MAX_WHOLE_CALCULATION if shown.view == "calculation" else MAX_FULL_PAGES[0]
         if full or len(whole) <= limit:
             return whole
-    core = trace.with_info(replace(trace.info, lens=None))  # only the flow shows the lens
+    core = trace.with_info(replace(trace.info, lens=None, circuit=None))  # of other views
     core_page = _Page(core.info, state, CORE_SCRIPTS)
     small = not few and shown.view in CORE_VIEWS
     candidates = [(core_page, core, layers, MAX_CORE_PAGE)] if small else []

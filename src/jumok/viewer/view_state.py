@@ -19,8 +19,8 @@ ColourScale: TypeAlias = Literal["sqrt", "linear", "log"]
 
 MAX_STATE_CHARS = 2000
 VIEWS = (  # the ids of the page's views
-    *("lines", "matrix", "alignment", "map", "neuron", "calculation", "positions", "masks"),
-    *("flow", "generation", "explanation", "compare"),
+    *("lines", "matrix", "alignment", "heads", "neuron", "calculation", "positions", "masks"),
+    *("flow", "generation", "explanation", "circuit", "compare"),
 )
 VIEW_BLOCKS: Mapping[str, tuple[BlockName, ...]] = {  # of views that ignore the block in focus
     "alignment": ("cross",),
@@ -114,6 +114,8 @@ def first_view(info: TraceInfo) -> str:
     >>> first_view(jumok.trace(jumok.load("note", device="cpu"), "겨울은 추워요.").info)
     'v=alignment&u=word'
     """
+    if info.circuit is not None:
+        return "v=circuit"
     if info.classification is not None:
         return "v=explanation"
     if any(block.name == "cross" for block in info.blocks):
@@ -172,13 +174,12 @@ def _view(name: str) -> str:
     """
     if name in VIEWS:
         return name
-    titles = {view: view for view in VIEWS} | {"heads": "map"}  # the tab of `map`
-    near = max(titles, key=lambda title: SequenceMatcher(None, name[:40], title).ratio())
+    near = max(VIEWS, key=lambda view: SequenceMatcher(None, name[:40], view).ratio())
     raise TraceError(
         "page.unknown_view",
         "v must be a view, got {value!r}; the nearest one is v={near}",
         value=name[:40],
-        near=titles[near],
+        near=near,
     )
 
 

@@ -4,4 +4,4 @@ import { compareView } from "../views/compare/compare";
 import { mapView } from "../views/map/map";
 import { registerViews } from "../views/bundles";
 
-registerViews({ compare: compareView, map: mapView });
+registerViews({ compare: compareView, heads: mapView });

@@ -14,5 +14,5 @@ inPage.open = async (first) => {
     }),
   );
   const runner = new LiveRunner(await openParts(file, wasm), file, first.info);
-  return (run) => runner.run(run);
+  return { run: (run) => runner.run(run), muteEach: (info) => runner.muteEach(info) };
 };

@@ -47,7 +47,7 @@ export function bars(all: readonly Bar[], colours: DrawingColours, length: numbe
         <text x={left + length + 6} y={13} font-size={11} fill={colours.faint}>
           {values.map((value) => (value === null ? "–" : value.toFixed(digits))).join(" → ")}
           {note ? (
-            <tspan dx={6} fill={colours.bad}>
+            <tspan dx={6} fill={strong ? colours.focus : colours.bad}>
               {note}
             </tspan>
           ) : null}

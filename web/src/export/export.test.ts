@@ -142,10 +142,10 @@ describe("the export of an exported page", () => {
 
   test("contains the effects of heads that were measured", () => {
     const effects = { intervention: "mute", measure: "probability", answer: "</script>", value: 0.9, other_value: null, values: { encoder: [[0.5]] } } as const;
-    const page = '<script id="boot" type="application/json">{"mode":"embedded","state":"v=map"}</script><script id="trace" type="text/plain">AAAA</script>';
+    const page = '<script id="boot" type="application/json">{"mode":"embedded","state":"v=heads"}</script><script id="trace" type="text/plain">AAAA</script>';
     const saved = withEffects(page, effects);
     document.body.innerHTML = saved;
-    expect(bootConfig()).toEqual({ mode: "embedded", state: "v=map", effects });
+    expect(bootConfig()).toEqual({ mode: "embedded", state: "v=heads", effects });
     expect(document.getElementById("trace")?.textContent).toBe("AAAA");
     expect(withEffects(page, null)).toBe(page);
   });

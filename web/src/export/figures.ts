@@ -14,7 +14,7 @@ const FIGURES: Readonly<Record<string, string>> = {
   neuron: "neuron",
   positions: "positions",
   explanation: "explanation",
-  map: "model",
+  heads: "model",
 };
 
 export type FigureOption = string | number | TraceInfo["muted"]; // pinned heads as [block, layer, head]

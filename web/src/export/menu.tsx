@@ -72,7 +72,7 @@ function ExportItems({ trace, view }: { readonly trace: Trace; readonly view: Vi
   const shows = view.supports(trace.info);
   const area = useRef<HTMLTextAreaElement>(null);
   const served = bootConfig().mode !== "embedded" && traceName.value !== null;
-  const figure = view.id === "map" && effectsOf(trace) ? null : currentFigure(trace.info); // the figure has no effects
+  const figure = view.id === "heads" && effectsOf(trace) ? null : currentFigure(trace.info); // the figure has no effects
   const file = (extension: string) => fileName([trace.info.title, view.id], extension);
   const item = (title: Message, extension: string, make: () => Promise<Blob>) => (
     <button
@@ -109,7 +109,7 @@ function ExportItems({ trace, view }: { readonly trace: Trace; readonly view: Vi
       {pythonCode.value ? (
         <textarea ref={area} readOnly rows={7} spellcheck={false} value={pythonCode.value} aria-label="Python" />
       ) : null}
-      {served && !figure && shows && view.id === "map" ? <p>PDF: jumok heads (--sweep | --patch) --out</p> : null}
+      {served && !figure && shows && view.id === "heads" ? <p>PDF: jumok heads (--sweep | --patch) --out</p> : null}
       <p role="status">{statusText.value}</p>
     </>
   );

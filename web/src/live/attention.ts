@@ -14,6 +14,22 @@ export function encoderAttention(kernel: Exports, model: number, ids: readonly n
   });
 }
 
+/** The logits (T, V) after each of these tokens. */
+export function allLogits(kernel: Exports, model: number, source: readonly number[] | null, tokens: readonly number[], V: number): Float32Array {
+  return Arena.use(kernel, (arena) => {
+    const request = kernel.jumok_create_request(model);
+    try {
+      if (source) check(kernel.jumok_encode_sources(request, arena.int32(source), arena.int32([0, source.length]), 1, 1));
+      else check(kernel.jumok_reset(request, 0, 1));
+      const logits = arena.floats(tokens.length * V);
+      check(kernel.jumok_step(request, arena.int64(tokens), tokens.length, 1, logits, 1));
+      return arena.readFloats(logits, tokens.length * V);
+    } finally {
+      kernel.jumok_free_request(request);
+    }
+  });
+}
+
 /** The weights of every block, and the logits (T, V) after each target token; without a source a language model reads the target. */
 export function decoderAttention(kernel: Exports, model: number, source: readonly number[] | null, target: readonly number[], dims: Dims): { attention: KernelAttention; logits: Float32Array } {
   const [T, V] = [target.length, dims.vocabulary];

@@ -2,13 +2,14 @@
 
 import type { Numbers } from "../views/calculation/arithmetic";
 import { Model, type Parts } from "../model/model";
-import type { Decoding as DecodingSettings, Hypothesis } from "../model/search";
+import { changedScores, type Decoding as DecodingSettings, type Hypothesis } from "../model/search";
 import type { Run } from "../state/session";
-import type { BlockName, Candidate, Classification, Decoding, Sequence, TraceInfo } from "../trace/format";
+import type { BlockName, Candidate, Classification, Decoding, Effects, Sequence, TraceInfo } from "../trace/format";
 import { MemoryByteSource } from "../trace/safetensors";
 import { Trace } from "../trace/trace";
-import { decoderAttention, encoderAttention } from "./attention";
+import { allLogits, decoderAttention, encoderAttention } from "./attention";
 import { ForwardPass, type Muted } from "./forward";
+import { checkRun } from "./checkRun";
 import { toBytes } from "./record";
 import { continuationSequence, eojeols, generatedSequence, textSequence } from "./sequences";
 import { spearman } from "./spearman";
@@ -21,7 +22,6 @@ const MAX_WORDS = 64; // left out, one at a time
 const MIN_WORDS = 3; // for a correlation
 const MAX_PARAMETER_BYTES = 8e6; // of a trace, as jumok/interpret/trace_writer.py
 const SLID = "The generation is longer than the window of the model; its steps are not recorded in a saved page.";
-const DROPPED = "The hypotheses that the beam search dropped are not recorded in a saved page.";
 const TOLERANCE = 1e-4; // of an attention weight of the kernel, which adds in float32
 
 export class LiveRunner {
@@ -42,13 +42,59 @@ export class LiveRunner {
     if (!passed) throw new Error(`the outputs of this browser differ from those of the export by ${difference} for ${text}`);
   }
 
-  async run({ text, target, decode, mute }: Run): Promise<Trace> {
+  async run(run: Run): Promise<Trace> {
+    checkRun(run, this.first, this.parts.settings.generation?.decoding ?? null);
+    const { text, target, decode, mute } = run;
     const restore = this.mute(mute);
     try {
       return await (this.parts.generator ? this.decoded(text, target, decode, new Set(mute)) : this.encoded(text, new Set(mute)));
     } finally {
       restore();
     }
+  }
+
+  /** The answer of a trace with each head muted in turn: `sweep_heads` of jumok/interpret/interventions.py. */
+  muteEach(info: TraceInfo): Effects {
+    const muted = info.muted.map((each) => each.join("."));
+    const without = <Result>(heads: readonly string[], task: () => Result): Result => {
+      const restore = this.mute(heads);
+      try {
+        return task();
+      } finally {
+        restore();
+      }
+    };
+    const { measure, answer, of } = without(muted, () => this.answer(info));
+    const value = (head: string) => without([...new Set([...muted, head])], of);
+    const values = info.blocks.map(({ name, layers, heads }) => [
+      name,
+      Array.from({ length: layers }, (_, layer) => Array.from({ length: heads }, (_, head) => value(`${name}.${layer}.${head}`))),
+    ]);
+    return { intervention: "mute", measure, answer, value: without(muted, of), other_value: null, values: Object.fromEntries(values) };
+  }
+
+  /** What is measured of the answer of a trace. */
+  private answer({ sides, decoding }: TraceInfo): Pick<Effects, "measure" | "answer"> & { readonly of: () => number } {
+    const { settings, kernel, target } = this.parts;
+    const [source, row] = [sides.source?.[0].ids ?? null, sides.target?.[0].ids];
+    if (row) {
+      const V = this.dims.vocabulary;
+      const logits = () => allLogits(kernel.kernel, kernel.model, source, row, V);
+      const last = logits().subarray((row.length - 1) * V);
+      const best = last.indexOf(last.reduce((a, b) => Math.max(a, b), -Infinity));
+      const chosen = decoding
+        ? decoding.steps.flatMap((step, t) => (step.chosen ? [[decoding.prompt - 1 + t, step.chosen.id] as const] : []))
+        : [[row.length - 1, best] as const];
+      const total = (found: Float32Array) => chosen.reduce((sum, [at, id]) => sum + logSoftmax(found.subarray(at * V, (at + 1) * V), id), 0);
+      return { measure: "log_probability", answer: decoding?.output ?? target.config.pieces[best], of: () => total(logits()) };
+    }
+    const outputs = () => [...kernel.run(source!)];
+    const first = outputs();
+    if (settings.task === "regression") return { measure: "score", answer: first[0].toFixed(4), of: () => outputs()[0] };
+    if (!settings.labels.length) throw new Error("a model of vectors has no answer to measure");
+    const label = first.indexOf(Math.max(...first));
+    const probability = (found: number[]) => (settings.task === "classification" ? softmax(found)[label] : 1 / (1 + Math.exp(-found[label])));
+    return { measure: "probability", answer: settings.labels[label], of: () => probability(outputs()) };
   }
 
   /** Removes heads from the output maps of the kernel: their weights times W_O are 0. Returns what undoes it. */
@@ -98,7 +144,8 @@ export class LiveRunner {
     const source = isDecoder ? null : textSequence(text, tokenizer, before, after, max_length);
     const chosen = { ...decoding, ...(decode as Partial<DecodingSettings> | null) };
     const generates = target === null && decode !== null;
-    const best = generates ? this.generate(text, chosen) : { ids: targets.encode(target ?? ""), finished: true };
+    const steps: Hypothesis[][] = [];
+    const best = generates ? this.generate(text, chosen, steps) : { ids: targets.encode(target ?? ""), finished: true };
     const more = best.ids;
     const prompt = isDecoder ? generator!.prompt(text) : [start];
     const row = isDecoder
@@ -115,44 +162,88 @@ export class LiveRunner {
     return this.trace(pass, muted, source ? { source: [source], target: [row] } : { target: [row] }, {
       next: this.candidates(logits, row.ids.length, TOP_K),
       lens: this.lens(pass, row.ids.length),
-      decoding: decodes ? this.decoding(text, target, chosen, best.finished ? [...more, end] : more, prompt.length, logits, row) : null,
-      notes: slid ? [SLID] : chosen.beam > 1 && generates ? [DROPPED] : [],
+      decoding: decodes ? this.decoding(text, target, chosen, best.finished ? [...more, end] : more, source?.ids ?? null, prompt, steps, logits, row) : null,
+      notes: slid ? [SLID] : [],
     });
   }
 
-  /** The best hypothesis. */
-  private generate(text: string, decoding: DecodingSettings): Pick<Hypothesis, "ids" | "finished"> {
-    const search = this.parts.generator!.start(text, decoding);
+  /** The best hypothesis; `steps` gets those of each step. */
+  private generate(text: string, decoding: DecodingSettings, steps: Hypothesis[][]): Pick<Hypothesis, "ids" | "finished"> {
+    const generator = this.parts.generator!;
+    const search = generator.start(text, decoding);
     try {
-      search.run();
-      return search.hypotheses()[0] ?? { ids: [], finished: false };
+      for (let over = false; !over; steps.push(search.newest())) over = generator.step(search, text, decoding);
+      const best = search.hypotheses()[0] ?? { ids: [], finished: false };
+      return { ids: best.ids, finished: best.finished };
     } finally {
       search.free();
     }
   }
 
-  /** The steps of the best text. Of a beam search the hypotheses that were dropped are not recorded. */
-  private decoding(text: string, target: string | null, chosen: DecodingSettings, tokens: readonly number[], prompt: number, logits: Float32Array, row: Sequence): Decoding {
+  /** The steps of a text: the candidates and the tree of hypotheses, as jumok/interpret/step_recorder.py; of a given target its own tokens. */
+  private decoding(text: string, target: string | null, chosen: DecodingSettings, tokens: readonly number[], source: readonly number[] | null, prompt: readonly number[], found: readonly Hypothesis[][], logits: Float32Array, row: Sequence): Decoding {
+    const { kernel, model } = this.parts.kernel;
+    const { kind, end } = this.parts.settings.generation!;
     const V = this.dims.vocabulary;
+    const name = (id: number) => this.parts.target.config.pieces[id];
+    const whole = ({ ids, finished }: Hypothesis) => (finished ? [...ids, end] : ids);
     let score = 0;
-    const steps = tokens.flatMap((token, t) => {
-      const at = prompt + t - 1;
-      if (at >= row.ids.length) return []; // of a target that was truncated
-      const before = this.candidates(logits.subarray(at * V, (at + 1) * V), 1, TOP_K)[0];
-      const log_probability = logSoftmax(logits.subarray(at * V, (at + 1) * V), token);
-      score += log_probability;
-      const piece = this.parts.target.config.pieces[token];
-      const beam = { id: t + 1, parent: t, token, piece, score, ended: t === tokens.length - 1, best: true };
-      return [{ cache: t ? prompt + t - 1 : 0, before, after: before, chosen: { id: token, piece, log_probability }, beams: [beam] }];
+    const given = (t: number): readonly Hypothesis[] => {
+      const at = prompt.length + t - 1;
+      score += logSoftmax(logits.subarray(at * V, (at + 1) * V), tokens[t]);
+      return [{ ids: tokens.slice(0, t + 1), logProbabilities: [score], rank: score, finished: false }];
+    };
+    const limit = target !== null ? tokens.length : this.parts.generator!.limit(source?.length ?? 0, chosen);
+    const known = new Map([["", 0]]); // hypotheses by their tokens
+    let first: readonly number[] = []; // a hypothesis that the step extends
+    const n = target !== null ? Math.min(tokens.length, row.ids.length - prompt.length + 1) : found.length;
+    const steps = Array.from({ length: n }, (_, t) => {
+      const newest = target !== null ? given(t) : found[t];
+      const token = tokens[t];
+      const before = t < tokens.length ? tokens.slice(0, t) : first;
+      const at = prompt.length + t - 1;
+      const own = t < tokens.length ? logits.subarray(at * V, (at + 1) * V) : allLogits(kernel, model, source, [...prompt, ...before], V).subarray(-V);
+      const scores = target !== null ? own : this.changed(own, [...prompt, ...before], t, chosen);
+      const ids = known.size;
+      const beams = newest.map((each, i) => {
+        const path = whole(each);
+        const sum = chosen.beam > 1 && target === null ? each.rank : each.logProbabilities.reduce((a, b) => a + b, 0);
+        const best = t < tokens.length && String(path) === String(tokens.slice(0, t + 1));
+        return { id: ids + i, parent: known.get(String(path.slice(0, -1))) ?? 0, token: path[t], piece: name(path[t]), score: sum, ended: each.finished || t + 1 >= limit, best };
+      });
+      newest.forEach((each, i) => known.set(String(whole(each)), ids + i));
+      first = newest.find(({ finished }) => !finished)?.ids ?? [];
+      return {
+        ...{ cache: t ? at : 0, ...this.bothCandidates(own, scores), beams },
+        chosen: t < tokens.length ? { id: token, piece: name(token), log_probability: logSoftmax(own, token) } : null,
+      };
     });
     return {
-      method: target !== null ? "given" : chosen.beam > 1 ? "beam" : "greedy",
-      settings: target !== null ? {} : { ...this.first.decoding?.settings, ...chosen },
+      method: target !== null ? "given" : chosen.sample ? "sampling" : chosen.beam > 1 ? "beam" : "greedy",
+      settings: target !== null ? {} : { ...this.first.decoding?.settings, ...chosen, ...(chosen.sample ? { seed: chosen.seed ?? 0 } : {}) },
       text,
-      prompt,
+      prompt: prompt.length,
       steps,
-      output: target ?? (this.parts.settings.generation!.kind === "decoder" ? row.text.slice(text.length) : row.text),
+      output: target ?? (kind === "decoder" ? row.text.slice(text.length) : row.text),
     };
+  }
+
+  /** Logits as the search changes them in step t, after these tokens. */
+  private changed(logits: Float32Array, tokens: readonly number[], t: number, chosen: DecodingSettings): Float32Array {
+    const { end } = this.parts.settings.generation!;
+    const shift = chosen.beam > 1 ? logits[0] - logSoftmax(logits, 0) : 0; // beams add up log-probabilities
+    const scores = logits.map((x, id) => (id === end && t < chosen.min_length ? -Infinity : x - shift));
+    return changedScores(this.parts.kernel.kernel, chosen, tokens, scores);
+  }
+
+  /** The candidates of a step before and after the changes; the second has those of both. */
+  private bothCandidates(logits: Float32Array, scores: Float32Array): { before: Candidate[]; after: Candidate[] } {
+    const before = this.candidates(logits, 1, TOP_K)[0];
+    if (scores === logits) return { before, after: before };
+    const allowed = this.candidates(scores, 1, TOP_K)[0].filter(({ probability }) => probability > 0);
+    const others = before.filter(({ id }) => !allowed.some((each) => each.id === id));
+    const probabilities = softmax([...scores]);
+    return { before, after: [...allowed, ...others.map((each) => ({ ...each, probability: probabilities[each.id] }))] };
   }
 
   /** The most probable tokens of each row of logits (rows, V). */
@@ -228,7 +319,7 @@ export class LiveRunner {
       ...this.first,
       sides,
       muted: heads.sort((a, b) => order(a[0]) - order(b[0]) || a[1] - b[1] || a[2] - b[2]),
-      ...{ classification: null, regression: null, next: null, lens: null, decoding: null, more_decodings: [] },
+      ...{ classification: null, regression: null, next: null, lens: null, decoding: null, more_decodings: [], circuit: null },
       ...parts,
       notes: [...notes, ...(parts.notes ?? [])],
     };

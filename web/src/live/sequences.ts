@@ -1,9 +1,8 @@
 /** The tokens of a trace with their spans and words in the text: jumok/interpret/tokens.py for SentencePiece. */
 
 import type { Sequence } from "../trace/format";
+import { aligned, type Span } from "../model/spans";
 import type { Tokenizer } from "../model/tokenizer";
-
-type Span = readonly [number, number]; // code points
 
 const SPACE = "▁";
 
@@ -87,8 +86,8 @@ function trimmed(characters: readonly string[], [begin, end]: Span): Span {
 function pieceSpans(text: string, pieces: readonly { readonly piece: string; readonly of: number }[]): Span[] {
   const given = [...text.replaceAll(SPACE, " ")];
   const whole = pieces.filter((each, i) => i === 0 || each.of !== pieces[i - 1].of); // the bytes of a piece count once
-  const spelled = [...whole.map(({ piece }) => piece).join("").replaceAll(SPACE, " ")];
-  const characters = aligned(given, spelled);
+  const spelled = whole.map(({ piece }) => piece).join("").replaceAll(SPACE, " ");
+  const characters = aligned(given.join(""), spelled) ?? Array.from(spelled, (): Span => [0, 0]);
   const spans = new Map<number, Span>();
   let start = 0;
   for (const { piece, of } of whole) {
@@ -98,22 +97,6 @@ function pieceSpans(text: string, pieces: readonly { readonly piece: string; rea
     spans.set(of, piece === SPACE && word ? [span[0], span[0]] : span);
   }
   return pieces.map(({ of }) => spans.get(of)!);
-}
-
-/** The characters of a text for each character that the pieces spell, by their decompositions. */
-function aligned(text: readonly string[], spelled: readonly string[]): Span[] {
-  const owners = (characters: readonly string[]) => characters.flatMap((each, i) => [...each.normalize("NFD")].map((part) => [part, i] as const));
-  const [given, found] = [owners(text), owners(spelled)];
-  const inserted = found.length - given.length; // the space before the text
-  const same = (inserted === 0 || inserted === 1) && given.every(([part], i) => part === found[i + inserted][0]);
-  const spans: Span[] = spelled.map(() => [0, 0]);
-  if (!same) return spans;
-  given.forEach(([, at], i) => {
-    const own = found[i + inserted][1];
-    const [begin, end] = spans[own];
-    spans[own] = [end ? begin : at, at + 1];
-  });
-  return spans;
 }
 
 /** The span of each id in the text that they decode to; null for special ones. */

@@ -7,10 +7,25 @@ import type { Decoding, Generated, Model } from "./model";
 import { Warnings } from "./warningList";
 
 const MAX_BEAM = 16;
+const MAX_TEMPERATURE = 4;
+const MAX_SEED = 2 ** 31 - 1;
 const DIGITS = 4;
 
 /** The number of candidates that the user chose; null: that of the file. */
 const beam = signal<number | null>(null);
+/** The temperature of a sample; 0: none. null: as in the file. */
+const temperature = signal<number | null>(null);
+
+/** The seed of samples; null: another one for each. */
+const seed = signal<number | null>(null);
+const draws = signal(0); // of samples of the same text
+
+/** The settings that the user changed; a sample has one hypothesis. */
+function changes(): Partial<Decoding> {
+  const size = beam.value === null ? {} : { beam: beam.value, n_best: beam.value };
+  if (temperature.value === null) return size;
+  return temperature.value ? { sample: true, beam: 1, n_best: 1, temperature: temperature.value, seed: seed.value } : { ...size, sample: false, temperature: 1 };
+}
 
 interface Properties {
   readonly model: Model;
@@ -22,6 +37,8 @@ export function GeneratedAnswer({ model, decoding, text }: Properties) {
   const [partial, setPartial] = useState("");
   const [found, setFound] = useState<Generated | string | null>(null);
   const chosen = beam.value ?? decoding.beam;
+  const warmth = temperature.value ?? (decoding.sample ? decoding.temperature : 0);
+  const isWritten = Boolean(text.trim()) || model.task === "language_modeling";
   useEffect(() => {
     let current = true;
     const show = (part: string) => {
@@ -30,15 +47,15 @@ export function GeneratedAnswer({ model, decoding, text }: Properties) {
     };
     setFound(null);
     setPartial("");
-    if (text.trim() || model.task === "language_modeling")
+    if (isWritten)
       model
-        .stream(text, show, beam.value === null ? {} : { beam: chosen, n_best: chosen })
+        .stream(text, show, changes())
         .then((output) => current && setFound(output))
         .catch((error: unknown) => current && setFound(String(error instanceof Error ? error.message : error)));
     return () => {
       current = false;
     };
-  }, [model, text, chosen]);
+  }, [model, text, chosen, warmth, seed.value, draws.value]);
   return (
     <>
       <label class="beam">
@@ -53,13 +70,50 @@ export function GeneratedAnswer({ model, decoding, text }: Properties) {
           }}
         />
       </label>
+      <label class="beam">
+        {t({ ko: "샘플링 온도 (0: 샘플링 안 함)", en: "temperature of a sample (0: none)" })}{" "}
+        <input
+          type="number"
+          min={0}
+          max={MAX_TEMPERATURE}
+          step={0.1}
+          value={warmth}
+          onInput={({ currentTarget: { valueAsNumber } }) => {
+            if (valueAsNumber >= 0 && valueAsNumber <= MAX_TEMPERATURE) temperature.value = valueAsNumber;
+          }}
+        />
+      </label>
+      {warmth > 0 && (
+        <p class="beam">
+          <label>
+            {t({ ko: "시드 (비우면 매번 다른 시드)", en: "seed (empty: another one for each sample)" })}{" "}
+            <input
+              type="number"
+              min={0}
+              max={MAX_SEED}
+              value={seed.value ?? ""}
+              onInput={({ currentTarget: { valueAsNumber } }) => {
+                seed.value = Number.isInteger(valueAsNumber) && valueAsNumber >= 0 && valueAsNumber <= MAX_SEED ? valueAsNumber : null;
+              }}
+            />
+          </label>{" "}
+          <button type="button" disabled={seed.value !== null} onClick={() => draws.value++}>
+            {t({ ko: "다시 뽑기", en: "draw again" })}
+          </button>
+        </p>
+      )}
       {typeof found === "string" ? (
         <p role="alert">{found}</p>
       ) : (
         <>
-          <output for="text" data-role="summary" class="generated" aria-busy={!found}>
-            {found?.text ?? partial}
+          <output for="text" data-role="summary" class="generated" aria-busy={isWritten && !found}>
+            {isWritten ? (found?.text ?? partial) : t({ ko: "텍스트를 쓰십시오", en: "write a text" })}
           </output>
+          {found && found.seed !== null && (
+            <p class="hint" data-role="seed">
+              {t({ ko: "이 출력의 시드", en: "seed of this output" })}: {found.seed}
+            </p>
+          )}
           {found && !found.finished && <p>{t({ ko: "길이 제한에서 멈추었습니다", en: "a limit of the length ended the text" })}</p>}
           {found && <Warnings model={model} text={text} warnings={found.warnings} />}
           {found && found.candidates.length > 1 && <Candidates found={found} />}

@@ -1,7 +1,7 @@
 /** Generated text, equal to that of jumok/engine/generation.py: lines in, texts and their candidates out. */
 
 import type { KernelModel } from "./kernel";
-import { type Decoding, type Hypothesis, Search } from "./search";
+import { type Decoding, type Hypothesis, Search, seeded } from "./search";
 import type { Tokenizer } from "./tokenizer";
 import { EMPTY_TEXT, isBlank, repetition, textWarnings, type Warning } from "./warnings";
 
@@ -27,6 +27,7 @@ export interface Generated {
   readonly text: string;
   readonly candidates: readonly Candidate[]; // `n_best` at most, the best first
   readonly finished: boolean; // false: a limit ended the text
+  readonly seed: number | null; // of a sample
   readonly warnings: readonly Warning[];
 }
 
@@ -45,14 +46,16 @@ export class TextGenerator {
 
   /** Computes the output for a text, one token at a time. */
   *steps(text: string, changes: Partial<Decoding> = {}): Steps {
-    const decoding = { ...this.settings.decoding, ...changes };
+    const decoding = seeded({ ...this.settings.decoding, ...changes });
+    if (decoding.sample && decoding.beam > 1) throw new Error("a sample needs beam 1");
+    if (decoding.stop.length && hypotheses(decoding) > 1) throw new Error("stop strings need a single hypothesis: beam 1, n_best 1");
     const parts: Part[] = [];
     const before = () => parts.map(([part, end]) => (part?.text ?? "") + end).join("");
     for (const [line, end] of this.split(text)) {
       const blank = this.settings.kind === "encoder_decoder" && isBlank(line);
       parts.push([blank ? null : yield* this.generate(line, decoding, before), end]);
     }
-    return joined(parts, decoding.n_best);
+    return { ...joined(parts, decoding.n_best), seed: decoding.sample ? decoding.seed : null };
   }
 
   private split(text: string): [line: string, end: string][] {
@@ -64,15 +67,23 @@ export class TextGenerator {
   private *generate(text: string, decoding: Decoding, before: () => string): Steps {
     const search = this.start(text, decoding);
     try {
-      while (!search.run(1)) yield () => before() + (decoding.beam === 1 ? this.added(text, search.hypotheses()[0].ids) : "");
+      const single = hypotheses(decoding) === 1;
+      while (!this.step(search, text, decoding)) yield () => before() + (single ? this.added(text, search.hypotheses()[0].ids) : "");
       const found = search.hypotheses();
       const best = found[0] ?? { ids: [], logProbabilities: [], rank: 0, finished: false };
-      const candidates = (found.length ? found : [best]).map((each) => this.candidate(text, each));
+      const candidates = (found.length ? found : [best]).map((each) => this.candidate(text, each, decoding.stop));
       const warnings = [...this.warnings(text), ...repetition(best.ids)];
-      return { text: candidates[0].text, candidates, finished: best.finished, warnings };
+      return { text: candidates[0].text, candidates, finished: best.finished || candidates[0].text !== this.added(text, best.ids), seed: null, warnings };
     } finally {
       search.free();
     }
+  }
+
+  /** Computes a token; returns whether the search is over, by itself or by a stop string. */
+  step(search: Search, text: string, { stop }: Decoding): boolean {
+    if (search.run(1)) return true;
+    const added = stop.length ? this.added(text, search.hypotheses()[0].ids) : "";
+    return untilStop(added, stop) !== added;
   }
 
   private warnings(text: string): Warning[] {
@@ -86,13 +97,18 @@ export class TextGenerator {
     const { kind, start, end, window } = this.settings;
     if (kind === "encoder_decoder") {
       const source = this.source.inputs(text);
-      const limit = Math.min(window, lengthLimit(decoding, source.length));
       const min_length = Math.min(window, decoding.min_length);
-      return Search.start(kernel, model, source, [start], end, limit, 0, { ...decoding, min_length });
+      return Search.start(kernel, model, source, [start], end, this.limit(source.length, decoding), 0, { ...decoding, min_length });
     }
     const prompt = this.prompt(text);
     const slides = prompt.length + decoding.max_length - 1 > window;
     return Search.start(kernel, model, null, prompt, end, decoding.max_length, slides ? window : 0, decoding);
+  }
+
+  /** The most tokens that are generated, for a source of so many ids. */
+  limit(sourceTokens: number, decoding: Decoding): number {
+    const { kind, window } = this.settings;
+    return kind === "decoder" ? decoding.max_length : Math.min(window, lengthLimit(decoding, sourceTokens));
   }
 
   /** The ids that a language model continues. */
@@ -101,8 +117,8 @@ export class TextGenerator {
     return ids.length && this.settings.continues_documents ? ids : [this.settings.start, ...ids];
   }
 
-  private candidate(text: string, { ids, logProbabilities, rank }: Hypothesis): Candidate {
-    return { text: this.added(text, ids), score: logProbabilities.reduce((sum, x) => sum + x, 0), rank };
+  private candidate(text: string, { ids, logProbabilities, rank }: Hypothesis, stop: readonly string[]): Candidate {
+    return { text: untilStop(this.added(text, ids), stop), score: logProbabilities.reduce((sum, x) => sum + x, 0), rank };
   }
 
   /** The text of generated ids; of a continuation what it adds to the prompt. */
@@ -116,6 +132,16 @@ export class TextGenerator {
 
 /** Yields what returns the text so far, and returns the output. */
 type Steps = Generator<() => string, Generated, undefined>;
+
+/** How many hypotheses a text has at once. */
+function hypotheses({ sample, beam, n_best }: Decoding): number {
+  return sample ? n_best : beam;
+}
+
+/** The text before its first stop string. */
+export function untilStop(text: string, stop: readonly string[]): string {
+  return text.slice(0, Math.min(text.length, ...stop.map((each) => text.indexOf(each)).filter((at) => at >= 0)));
+}
 
 /** The most tokens for a source of that length: `DecodingConfig.limit`. */
 function lengthLimit({ max_length, max_ratio, max_extra }: Decoding, sourceTokens: number): number {
@@ -135,7 +161,7 @@ function joined(parts: readonly Part[], n_best: number): Generated {
   const outputs = parts.flatMap(([part]) => part ?? []);
   if (!outputs.length) {
     const blank = { text: "", score: 0, rank: 0 };
-    return { text: "", candidates: Array.from({ length: n_best }, () => blank), finished: true, warnings: [EMPTY_TEXT] };
+    return { text: "", candidates: Array.from({ length: n_best }, () => blank), finished: true, seed: null, warnings: [EMPTY_TEXT] };
   }
   if (parts.length === 1) return outputs[0];
   const warnings = new Map<string, Warning>();
@@ -151,7 +177,7 @@ function joined(parts: readonly Part[], n_best: number): Generated {
     score: sum(outputs, (each) => each.candidates[rank].score),
     rank: sum(outputs, (each) => each.candidates[rank].rank),
   }));
-  return { text: candidates[0].text, candidates, finished: outputs.every((each) => each.finished), warnings: [...warnings.values()] };
+  return { text: candidates[0].text, candidates, finished: outputs.every((each) => each.finished), seed: null, warnings: [...warnings.values()] };
 }
 
 function sum<T>(values: readonly T[], of: (value: T) => number): number {

@@ -16,6 +16,7 @@ export interface Exports {
   jumok_encode_ids(model: number, ids: number, segments: number, offsets: number, texts: number, hidden: number, threads: number): number;
   jumok_attend_ids(model: number, ids: number, segments: number, n: number, weights: number, hidden: number, threads: number): number;
   jumok_pool(hidden: number, width: number, offsets: number, texts: number, pooling: number, y: number): void;
+  jumok_compare_pairs(hidden: number, width: number, segments: number, offsets: number, texts: number, y: number): number;
   jumok_normalize(x: number, rows: number, width: number): void;
   jumok_apply_head(model: number, name: number, x: number, rows: number, activation: number, y: number, threads: number): number;
   jumok_create_request(model: number): number;
@@ -26,6 +27,7 @@ export interface Exports {
   jumok_start_search(request: number, call: number): number;
   jumok_search(request: number, steps: number, threads: number): number;
   jumok_unfinished(request: number): number;
+  jumok_change_scores(changes: number, tokens: number, n: number, scores: number, V: number): number;
   jumok_n_found(request: number, text: number): number;
   jumok_found_length(request: number, text: number, number: number): number;
   jumok_read_found(request: number, text: number, number: number, tokens: number, scores: number, rank: number): number;
@@ -100,6 +102,10 @@ export class Arena {
   /** A string that ends with a zero byte. */
   name(text: string): number {
     return this.bytes(new TextEncoder().encode(`${text}\0`));
+  }
+
+  float32(values: ArrayLike<number>): number {
+    return this.bytes(new Uint8Array(Float32Array.from(values).buffer));
   }
 
   readFloats(pointer: number, count: number): Float32Array {

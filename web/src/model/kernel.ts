@@ -3,13 +3,19 @@
 import type { TensorEntry } from "../trace/safetensors";
 import { Arena, check, type Exports } from "./heap";
 
-/** What follows the last layer of an encoder: `Head` of jumok/native/session.py. */
+/** What follows the last layer of an encoder: `Head` of jumok/native/session.py, and what files add to it. */
 export interface Head {
   readonly pooling: string;
   readonly output: string; // the names of linear maps, empty: none
   readonly pooler: string;
   readonly activation: string; // of the pooler
+  readonly norm: string; // behind the pooler, empty: none
+  readonly norm_eps: number;
+  readonly rms: boolean; // the norm has no mean
   readonly normalize: boolean;
+  readonly of_tokens: boolean; // each token is a text of its own
+  readonly by_table: boolean; // the outputs are the products with the token vectors
+  readonly dense: readonly { readonly linear: string; readonly activation: string }[]; // without a map: divided by the length
 }
 
 /** Written by `jumok.formats.web_model`. */
@@ -28,6 +34,7 @@ const POOLINGS = ["first", "mean", "max", "last"];
 const ACTIVATIONS = ["none", "relu", "gelu", "gelu_tanh", "silu", "tanh"];
 const TABLE_TYPES = { F32: 0, F16: 2, I8: 3, U8: -1 } as const;
 const TOKENS = "tokens";
+const HOST = "host."; // the beginning of the names of tensors that the kernel does not get
 const BYTES = 4; // of a float and of an int32
 
 /** A model in the kernel. Weights are copied into its memory; `free` releases them. */
@@ -35,6 +42,7 @@ export class KernelModel {
   private constructor(
     readonly kernel: Exports,
     private readonly settings: KernelSettings,
+    private readonly file: ArrayBuffer,
     private readonly tensors: Tensors,
     /** Its address. */
     readonly model: number,
@@ -54,7 +62,7 @@ export class KernelModel {
     if (!model) throw new Error("the kernel must know the precision of the model; export it again");
     const table = new Arena(kernel);
     for (const [name, { shape, dtype }] of tensors) {
-      if (name.startsWith(except)) continue;
+      if (name.startsWith(except) || name.startsWith(HOST)) continue;
       if (name === TOKENS) {
         const upload = new Upload(kernel, file, tensors, table);
         kernel.jumok_set_tokens(model, TABLE_TYPES[dtype], shape[0], shape[1], upload.tensor(name), upload.tensor(`${name}.scale`));
@@ -66,7 +74,7 @@ export class KernelModel {
         });
     }
     settings.layers?.forEach(([window, rotary], layer) => kernel.jumok_set_decoder_layer(model, layer, window, rotary));
-    return new KernelModel(kernel, settings, tensors, model, table);
+    return new KernelModel(kernel, settings, file, tensors, model, table);
   }
 
   /** The bytes of the kernel's memory. */
@@ -74,26 +82,74 @@ export class KernelModel {
     return this.kernel.memory.buffer.byteLength;
   }
 
-  /** The outputs of the head of an encoder for the input ids of one text. */
-  run(ids: readonly number[]): Float32Array {
+  /** The outputs of the head of an encoder for the input ids of one text, or of each token; `types` of tokens or null. */
+  run(ids: readonly number[], types: readonly number[] | null = null): Float32Array {
     const { kernel, settings, model } = this;
-    const head = settings.head!;
+    const [head, D] = [settings.head!, settings.d_model];
     return Arena.use(kernel, (arena) => {
-      const [row, offsets] = [arena.int32(ids), arena.int32([0, ids.length])];
-      const hidden = arena.floats(ids.length * settings.d_model);
-      check(kernel.jumok_encode_ids(model, row, 0, offsets, 1, hidden, 1));
-      let [x, width] = [arena.floats(settings.d_model), settings.d_model];
-      kernel.jumok_pool(hidden, width, offsets, 1, POOLINGS.indexOf(head.pooling), x);
-      for (const linear of [head.pooler, head.output].filter(Boolean)) {
+      const [row, whole, segments] = [arena.int32(ids), arena.int32([0, ids.length]), types ? arena.int32(types) : 0];
+      const hidden = arena.floats(ids.length * D);
+      check(kernel.jumok_encode_ids(model, row, segments, whole, 1, hidden, 1));
+      const rows = head.of_tokens ? ids.length : 1;
+      const offsets = head.of_tokens ? arena.int32(Array.from({ length: rows + 1 }, (_, i) => i)) : whole;
+      const compares = head.pooling === "compare";
+      let [x, width] = [arena.floats(compares ? 4 * D + 3 : rows * D), compares ? 4 * D : D];
+      const pooled = x;
+      if (compares) check(kernel.jumok_compare_pairs(hidden, D, arena.int32(types ?? ids.map(() => 0)), offsets, 1, x));
+      else kernel.jumok_pool(hidden, D, offsets, rows, POOLINGS.indexOf(head.pooling), x);
+      const apply = (linear: string, activation: string, from = x) => {
         const outputs = this.tensors.get(`head.${linear}`)!.shape[0];
-        const y = arena.floats(outputs);
-        const activation = linear === head.pooler ? ACTIVATIONS.indexOf(head.activation) : 0;
-        check(kernel.jumok_apply_head(model, arena.name(`head.${linear}`), x, 1, activation, y, 1));
-        [x, width] = [y, outputs];
+        const y = arena.floats(rows * outputs);
+        check(kernel.jumok_apply_head(model, arena.name(`head.${linear}`), from, rows, ACTIVATIONS.indexOf(activation), y, 1));
+        return [y, outputs] as const;
+      };
+      if (head.pooler) [x, width] = apply(head.pooler, head.activation);
+      if (head.norm) this.normalize(new Float32Array(kernel.memory.buffer, x, rows * width), width);
+      if (head.output && !head.by_table) [x, width] = apply(head.output, "none");
+      const values = () => new Float32Array(kernel.memory.buffer, x, rows * width);
+      if (compares) {
+        const [similarity] = apply("similarity", "none", pooled + 4 * D * BYTES);
+        const added = new Float32Array(kernel.memory.buffer, similarity, width);
+        values().forEach((_, i, y) => (y[i] += added[i]));
       }
-      if (head.normalize) kernel.jumok_normalize(x, 1, width);
-      return arena.readFloats(x, width);
+      if (head.normalize) kernel.jumok_normalize(x, rows, width);
+      for (const { linear, activation } of head.dense)
+        if (linear) [x, width] = apply(linear, activation);
+        else kernel.jumok_normalize(x, rows, width);
+      return values().slice();
     });
+  }
+
+  /** The products of a vector with those of all tokens, and a bias: the logits of a head whose output is tied to the table. */
+  products(x: Float32Array): Float32Array {
+    const { shape, dtype } = this.tensors.get(TOKENS)!;
+    const [rows, width] = shape;
+    const [table, scale, bias] = [this.array(TOKENS)!, this.array(`${TOKENS}.scale`), this.array(`${HOST}bias`)];
+    if (dtype === "F16") throw new Error("token vectors must be F32 or I8; export the model again");
+    return Float32Array.from({ length: rows }, (_, row) => {
+      let sum = 0;
+      for (let i = 0, at = row * width; i < width; i++, at++) sum += table[at] * x[i];
+      return sum * (scale?.[row] ?? 1) + (bias?.[row] ?? 0);
+    });
+  }
+
+  /** A tensor of the file; null for one that it does not have. */
+  private array(name: string): Float32Array | Int8Array | null {
+    const entry = this.tensors.get(name);
+    if (!entry) return null;
+    return new (entry.dtype === "I8" ? Int8Array : Float32Array)(this.file, entry.start, size(entry)); // the widest tensors are first
+  }
+
+  /** Replaces each row of a matrix by its LayerNorm or RMSNorm (`apply_norm` of jumok/native/layout.py). */
+  private normalize(x: Float32Array, width: number): void {
+    const { norm_eps, rms } = this.settings.head!;
+    const [weight, bias] = [this.array(`${HOST}norm.weight`)!, this.array(`${HOST}norm.bias`)];
+    for (let at = 0; at < x.length; at += width) {
+      const row = x.subarray(at, at + width);
+      const mean = rms ? 0 : row.reduce((sum, value) => sum + value, 0) / width;
+      const deviation = Math.sqrt(row.reduce((sum, value) => sum + (value - mean) ** 2, 0) / width + norm_eps);
+      row.forEach((value, i) => (row[i] = ((value - mean) / deviation) * weight[i] + (bias?.[i] ?? 0)));
+    }
   }
 
   /** Packs a linear map again with other weights of the same shape, such as without a head. */

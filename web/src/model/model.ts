@@ -1,21 +1,29 @@
 /** A packed model: texts in, answers out. */
 
 import { MemoryByteSource, readHeader } from "../trace/safetensors";
-import { type Candidate, type Generated, type GenerationSettings, TextGenerator } from "./generation";
+import { type Candidate, type Generated, type GenerationSettings, TextGenerator, untilStop } from "./generation";
 import { KernelModel, type KernelSettings, type Tensors } from "./kernel";
+import { type Filled, type Filling, MaskFiller, type MaskSettings } from "./masks";
 import type { Decoding } from "./search";
+import { exactSpans } from "./spans";
+import { type Entity, entitiesOf } from "./tags";
 import { Tokenizer, type TokenizerConfig } from "./tokenizer";
-import { textWarnings, unknownCharacters, type Warning } from "./warnings";
+import { NO_MASK, pairWarnings, textWarnings, unknownCharacters, type Warning } from "./warnings";
 
-export type Task = "classification" | "multi_label_classification" | "regression" | "similarity" | GenerationTask;
+export type Task = "classification" | "multi_label_classification" | "regression" | "similarity" | "tagging" | "masked_language_modeling" | GenerationTask;
 export type GenerationTask = "sequence_to_sequence" | "language_modeling";
+
+/** A text, or two of a model that reads pairs. */
+export type Input = string | readonly [string, string];
 
 /** A text with the ids and outputs that the exporting program computed; of generated text its log-probabilities. */
 export interface Example {
   readonly text: string;
+  readonly pair?: string; // the second text
   readonly ids: readonly number[];
   readonly outputs: readonly number[];
   readonly generated?: string;
+  readonly filled?: readonly number[]; // the pieces of masks, whose log-probabilities are the outputs
 }
 
 /** The metadata of the packed file. */
@@ -26,6 +34,10 @@ export interface Settings extends KernelSettings {
   readonly labels: readonly string[];
   readonly threshold: number; // of the labels of a text
   readonly prompt: string; // before every text
+  readonly lower_case: boolean; // texts are read in lower case
+  readonly pairs: "always" | "optional" | "never"; // whether the model reads two texts
+  readonly mask?: MaskSettings; // of masked words
+  readonly odd_texts: readonly (readonly [text: string, ids: readonly number[]])[]; // for the check of the tokenizer
   readonly tokenizer: TokenizerConfig;
   readonly target_tokenizer?: TokenizerConfig; // of the outputs, if it is another one
   readonly generation?: GenerationSettings;
@@ -39,6 +51,8 @@ export type Answer = { readonly warnings: readonly Warning[] } & (
   | { readonly task: "multi_label_classification"; readonly labels: readonly string[]; readonly probabilities: readonly number[] }
   | { readonly task: "regression"; readonly score: number }
   | { readonly task: "similarity"; readonly vector: Float32Array }
+  | { readonly task: "tagging"; readonly entities: readonly Entity[] }
+  | ({ readonly task: "masked_language_modeling" } & Filled)
   | ({ readonly task: GenerationTask } & Generated)
 );
 
@@ -50,9 +64,9 @@ export interface Check {
   readonly passed: boolean;
 }
 
-export type { Candidate, Decoding, Generated, Warning };
+export type { Candidate, Decoding, Entity, Filled, Filling, Generated, Warning };
 
-const FORMAT = 2;
+const FORMAT = 3;
 const TOKENIZER = "tokenizer."; // the beginning of the names of its tensors
 const SLICE_MS = 12; // of a generation, between two updates of the page
 
@@ -73,6 +87,7 @@ export async function openParts(file: ArrayBuffer, wasm: BufferSource): Promise<
   const settings = JSON.parse(metadata.jumok) as Settings;
   if (settings.format !== FORMAT) throw new Error(`the packed model must have format ${FORMAT}, got ${settings.format}; export it again`);
   const open = (config: TokenizerConfig, prefix: string) => {
+    if (!entries.has(`${prefix}scores`)) return new Tokenizer(config); // WordPiece and byte-level BPE
     const [scores, types] = ["scores", "types"].map((name) => {
       const { start, shape } = entries.get(prefix + name)!;
       return file.slice(start, start + shape[0] * (name === "scores" ? 4 : 1));
@@ -91,12 +106,14 @@ export class Model {
   readonly tokenizer: Tokenizer;
   private readonly kernel: KernelModel;
   private readonly generator: TextGenerator | null;
+  private readonly filler: MaskFiller | null;
 
   constructor({ settings, tokenizer, kernel, generator }: Parts) {
     this.settings = settings;
     this.tokenizer = tokenizer;
     this.kernel = kernel;
     this.generator = generator;
+    this.filler = settings.mask ? new MaskFiller(settings.mask, tokenizer) : null;
   }
 
   /** The model in the bytes of a packed file, in the kernel in the bytes of kernel.wasm. */
@@ -120,6 +137,11 @@ export class Model {
     return this.settings.examples;
   }
 
+  /** Whether the model reads two texts. */
+  get pairs(): "always" | "optional" | "never" {
+    return this.settings.pairs;
+  }
+
   /** The decoding settings of a model that generates text; null for another one. */
   get decoding(): Decoding | null {
     return this.settings.generation?.decoding ?? null;
@@ -130,16 +152,21 @@ export class Model {
     return this.kernel.memoryBytes;
   }
 
-  /** The numbers that the model computes for a text: logits, a score, a vector, or the log-probabilities of the best text. */
-  outputs(text: string): Float32Array {
-    if (this.generator) return this.generated(text).logProbabilities;
-    return this.kernel.run(this.tokenizer.inputs(this.settings.prompt + text));
+  /** The numbers that the model computes for a text: logits (of tags those of each token), a score, a vector, or log-probabilities of generated tokens and filled masks. */
+  outputs(text: Input): Float32Array {
+    if (this.generator) return this.generated(single(text)).logProbabilities;
+    if (this.filler) {
+      const logP = this.maskProbabilities(this.row(text));
+      return Float32Array.from(this.filler.fill(single(text), logP).masks, ([best]) => best.logProbability);
+    }
+    return this.run(this.row(text));
   }
 
-  /** Whether the end of a text is not read because it has too many tokens. */
-  isTruncated(text: string): boolean {
+  /** Whether a part of a text is not read because it has too many tokens. */
+  isTruncated(text: Input): boolean {
     if (this.settings.generation?.kind === "decoder") return false; // its window slides
-    return this.tokenizer.unreadTokens(this.settings.prompt + text) > 0;
+    const [first, second] = this.texts(text);
+    return this.tokenizer.unreadTokens(first, second) > 0;
   }
 
   /** The characters of a text that are not in the vocabulary. */
@@ -148,17 +175,18 @@ export class Model {
   }
 
   /** The answer for a text; `decoding` changes settings of generated text. Throws for NUL, lone surrogates, and when memory runs out. */
-  predict(text: string, decoding: Partial<Decoding> = {}): Answer {
+  predict(text: Input, decoding: Partial<Decoding> = {}): Answer {
     const { task, labels, threshold } = this.settings;
     if (this.generator) {
-      const steps = this.generator.steps(text, decoding);
+      const steps = this.generator.steps(single(text), decoding);
       for (;;) {
         const { done, value } = steps.next();
         if (done) return { task: task as GenerationTask, ...value };
       }
     }
+    const warnings = typeof text === "string" ? textWarnings(text, this.tokenizer) : pairWarnings(text, this.tokenizer);
+    if (this.filler) return this.fill(single(text), warnings);
     const outputs = this.outputs(text);
-    const warnings = textWarnings(text, this.tokenizer);
     if (task === "classification") {
       const probabilities = softmax(outputs);
       return { task, label: labels[probabilities.indexOf(Math.max(...probabilities))], probabilities, warnings };
@@ -168,7 +196,53 @@ export class Model {
       return { task, labels: labels.filter((_, i) => probabilities[i] >= threshold), probabilities, warnings };
     }
     if (task === "regression") return { task, score: outputs[0], warnings };
+    if (task === "tagging") return { task, entities: this.entities(single(text), outputs), warnings };
     return { task: "similarity", vector: outputs, warnings };
+  }
+
+  private fill(text: string, warnings: readonly Warning[]): Answer {
+    const filled = this.filler!.fill(text, this.maskProbabilities(this.row(text)));
+    return { task: "masked_language_modeling", ...filled, warnings: this.filler!.hasMask(text) ? warnings : [...warnings, NO_MASK] };
+  }
+
+  private entities(text: string, outputs: Float32Array): Entity[] {
+    const { labels, tokenizer: { before, after, side } } = this.settings;
+    const L = labels.length;
+    const spans = exactSpans(text, this.tokenizer.encodeWithPieces(text));
+    const n = outputs.length / L - before.length - after.length; // pieces that were read
+    const kept = side === "left" ? spans.slice(spans.length - n) : spans.slice(0, n);
+    const logP = kept.map((_, i) => logSoftmax(outputs.subarray((before.length + i) * L, (before.length + i + 1) * L)));
+    return entitiesOf(text, kept, logP.map((row) => [...row]), labels);
+  }
+
+  /** The input ids of a text, or of two. */
+  private row(text: Input): number[] {
+    return this.filler ? this.filler.row(single(text)) : this.tokenizer.inputs(...this.texts(text));
+  }
+
+  /** The texts that are tokenized. */
+  private texts(text: Input): [string, string | null] {
+    const { pairs, prompt, lower_case } = this.settings;
+    const paired = typeof text !== "string";
+    if (paired && pairs === "never") throw new Error("the model reads one text, got two; give one string");
+    if (!paired && pairs === "always") throw new Error("the model reads two texts, got one; give a list of two strings");
+    if (paired) return [text[0], text[1]];
+    return [lower_case ? (prompt + text).toLowerCase() : prompt + text, null];
+  }
+
+  private run(row: readonly number[]): Float32Array {
+    return this.kernel.run(row, this.tokenizer.types(row));
+  }
+
+  /** log p of all tokens for each mask of a row. */
+  private maskProbabilities(row: readonly number[]): Float64Array[] {
+    const outputs = this.run(row);
+    const width = outputs.length / row.length;
+    const masks = row.flatMap((id, i) => (id === this.filler!.settings.id ? [i] : []));
+    return masks.map((i) => {
+      const x = outputs.subarray(i * width, (i + 1) * width);
+      return logSoftmax(this.settings.head!.by_table ? this.kernel.products(x) : x);
+    });
   }
 
   /** Generates text and pauses now and then: `onText` gets the text so far, and returns false to end. Null if it was ended. */
@@ -185,16 +259,17 @@ export class Model {
       await new Promise((resolve) => setTimeout(resolve));
       paused = performance.now();
       if (onText(value())) continue;
-      steps.return({ text: "", candidates: [], finished: false, warnings: [] }); // releases the search
+      steps.return({ text: "", candidates: [], finished: false, seed: null, warnings: [] }); // releases the search
       return null;
     }
   }
 
   /** Computes the examples of the file again and compares. */
   check(): Check {
-    const { examples, tolerance } = this.settings;
+    const { examples, tolerance, odd_texts } = this.settings;
     const largest = Math.max(this.generator ? 1 : 0, ...examples.flatMap(({ outputs }) => outputs.map(Math.abs))) || 1;
-    let worst = { difference: 0, text: "" };
+    const wrong = odd_texts.find(([text, ids]) => String(this.tokenizer.encode(text)) !== String(ids));
+    let worst = { difference: wrong ? Number.POSITIVE_INFINITY : 0, text: wrong?.[0] ?? "" };
     for (const example of examples) {
       const difference = this.difference(example) / largest;
       if (!(difference <= worst.difference)) worst = { difference, text: example.text };
@@ -202,25 +277,28 @@ export class Model {
     return { ...worst, tolerance, passed: worst.difference <= tolerance };
   }
 
-  private difference({ text, ids, outputs, generated }: Example): number {
+  private difference({ text, pair, ids, outputs, generated, filled }: Example): number {
     if (this.generator) {
       const found = this.generated(text);
       const same = String(found.source) === String(ids) && found.text === generated;
       return same ? farthest(found.logProbabilities, outputs) : Number.POSITIVE_INFINITY;
     }
-    const found = this.tokenizer.inputs(this.settings.prompt + text);
-    return String(found) === String(ids) ? farthest(this.kernel.run(found), outputs) : Number.POSITIVE_INFINITY;
+    const found = this.row(pair === undefined ? text : [text, pair]);
+    if (String(found) !== String(ids)) return Number.POSITIVE_INFINITY;
+    if (!filled) return farthest(this.run(found), outputs);
+    return farthest(Float32Array.from(this.maskProbabilities(found), (logP, i) => logP[filled[i]]), outputs);
   }
 
   /** What is generated for one line: its input ids, the best text and the log-probabilities of its tokens. */
   private generated(text: string) {
     const generator = this.generator!;
-    const search = generator.start(text, generator.settings.decoding);
+    const { decoding } = generator.settings;
+    const search = generator.start(text, decoding);
     try {
-      search.run();
+      while (!generator.step(search, text, decoding));
       const best = search.hypotheses()[0];
       const source = generator.settings.kind === "decoder" ? generator.prompt(text) : this.tokenizer.inputs(text);
-      return { source, text: generator.added(text, best.ids), logProbabilities: Float32Array.from(best.logProbabilities) };
+      return { source, text: untilStop(generator.added(text, best.ids), decoding.stop), logProbabilities: Float32Array.from(best.logProbabilities) };
     } finally {
       search.free();
     }
@@ -232,9 +310,21 @@ export class Model {
   }
 }
 
-/** The cosine of two vectors of length 1. */
+/** The cosine of two vectors. */
 export function similarity(a: Float32Array, b: Float32Array): number {
-  return a.reduce((sum, x, i) => sum + x * b[i], 0);
+  const product = (x: Float32Array, y: Float32Array) => x.reduce((sum, value, i) => sum + value * y[i], 0);
+  return product(a, b) / Math.max(Math.sqrt(product(a, a) * product(b, b)), Number.MIN_VALUE);
+}
+
+function single(text: Input): string {
+  if (typeof text !== "string") throw new Error("the model reads one text, got two; give one string");
+  return text;
+}
+
+function logSoftmax(logits: Float32Array): Float64Array {
+  const maximum = logits.reduce((most, x) => Math.max(most, x), Number.NEGATIVE_INFINITY);
+  const sum = Math.log(logits.reduce((total, x) => total + Math.exp(x - maximum), 0)) + maximum;
+  return Float64Array.from(logits, (x) => x - sum);
 }
 
 function softmax(logits: Float32Array): number[] {

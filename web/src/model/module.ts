@@ -8,7 +8,7 @@
 
 import { Model } from "./model";
 
-export type { Answer, Candidate, Check, Decoding, Example, Generated, Model, Task, Warning } from "./model";
+export type { Answer, Candidate, Check, Decoding, Entity, Example, Filled, Filling, Generated, Input, Model, Task, Warning } from "./model";
 export { similarity } from "./model";
 export { Tokenizer, type TokenizerConfig } from "./tokenizer";
 

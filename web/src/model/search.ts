@@ -13,6 +13,16 @@ export interface Decoding {
   readonly max_length: number; // generated tokens, the end token included
   readonly max_ratio: number; // of the source tokens; 0: no limit
   readonly max_extra: number;
+  readonly sample: boolean;
+  readonly seed: number | null; // null: another one for each text
+  readonly temperature: number;
+  readonly top_k: number; // 0: all tokens
+  readonly top_p: number;
+  readonly min_p: number;
+  readonly typical_p: number;
+  readonly repetition_penalty: number;
+  readonly no_repeat_ngram: number; // 0: any
+  readonly stop: readonly string[]; // texts that end a single hypothesis
 }
 
 /** Generated tokens without the end token, their log-probabilities with it, and whether it ended them. */
@@ -23,9 +33,42 @@ export interface Hypothesis {
   readonly finished: boolean;
 }
 
-const CALL_BYTES = 64; // of SearchCall where addresses have 32 bits
+const CALL_BYTES = 104; // of SearchCall where addresses have 32 bits
 const LENGTH_PENALTY_OFFSET = 56;
+const KEYS_OFFSET = 64;
+const CHANGES_OFFSET = 72;
+const MAX_DRAWN_SEED = 2 ** 31;
 const ALL_STEPS = 2 ** 31 - 1;
+
+/** The settings with a seed: a random one where they sample without it. */
+export function seeded<D extends Decoding>(decoding: D): D {
+  return decoding.sample && decoding.seed === null ? { ...decoding, seed: Math.floor(Math.random() * MAX_DRAWN_SEED) } : decoding;
+}
+
+/** The keys of the random numbers of a text: the seed, and FNV-1a of its ids (jumok/decoding/random_numbers.py). */
+function randomKeys(seed: number, ids: readonly number[]): BigUint64Array {
+  let key = 0xcbf29ce484222325n;
+  for (const id of ids) key = BigInt.asUintN(64, (key ^ BigInt(id)) * 0x100000001b3n);
+  return BigUint64Array.of(BigInt.asUintN(64, BigInt(seed)), key);
+}
+
+/** Writes ScoreChanges of kernel/sampling.h. */
+function writeChanges(to: DataView, offset: number, decoding: Decoding): void {
+  const { repetition_penalty, temperature, top_p, min_p, typical_p, no_repeat_ngram, top_k } = decoding;
+  [repetition_penalty, temperature, top_p, min_p, typical_p].forEach((value, i) => to.setFloat32(offset + 4 * i, value, true));
+  [no_repeat_ngram, top_k].forEach((value, i) => to.setInt32(offset + 20 + 4 * i, value, true));
+}
+
+/** Logits after these tokens, changed as a greedy search or a sample changes them. */
+export function changedScores(kernel: Exports, decoding: Decoding, tokens: readonly number[], logits: Float32Array): Float32Array {
+  return Arena.use(kernel, (arena) => {
+    const changes = new DataView(new ArrayBuffer(CALL_BYTES - CHANGES_OFFSET));
+    writeChanges(changes, 0, decoding);
+    const scores = arena.float32(logits);
+    check(kernel.jumok_change_scores(arena.bytes(new Uint8Array(changes.buffer)), arena.int64(tokens), tokens.length, scores, logits.length));
+    return arena.readFloats(scores, logits.length);
+  });
+}
 
 export class Search {
   private constructor(
@@ -49,6 +92,8 @@ export class Search {
         const call = new DataView(new ArrayBuffer(CALL_BYTES));
         fields.forEach((value, i) => call.setInt32(4 * i, value, true));
         call.setFloat64(LENGTH_PENALTY_OFFSET, decoding.length_penalty, true);
+        if (decoding.sample) call.setInt32(KEYS_OFFSET, arena.bytes(new Uint8Array(randomKeys(decoding.seed ?? 0, source ?? prompt).buffer)), true);
+        writeChanges(call, CHANGES_OFFSET, decoding);
         check(kernel.jumok_start_search(request, arena.bytes(new Uint8Array(call.buffer))));
         return new Search(kernel, request, end);
       });
@@ -66,16 +111,25 @@ export class Search {
 
   /** The hypotheses, the best first; of a greedy search the tokens so far. */
   hypotheses(): Hypothesis[] {
-    const n = this.kernel.jumok_n_found(this.request, 0);
-    return Array.from({ length: n }, (_, number) => this.hypothesis(number));
+    return this.found(0);
   }
 
-  private hypothesis(number: number): Hypothesis {
+  /** Those of the newest step, which ended or go on; the rank of a beam is its score. */
+  newest(): Hypothesis[] {
+    return this.found(-1);
+  }
+
+  private found(text: number): Hypothesis[] {
+    const n = this.kernel.jumok_n_found(this.request, text);
+    return Array.from({ length: n }, (_, number) => this.hypothesis(text, number));
+  }
+
+  private hypothesis(text: number, number: number): Hypothesis {
     const { kernel, request } = this;
     return Arena.use(kernel, (arena) => {
-      const n = kernel.jumok_found_length(request, 0, number);
+      const n = kernel.jumok_found_length(request, text, number);
       const [tokens, scores, rank] = [arena.allocate(8 * n), arena.floats(n), arena.allocate(8)];
-      const finished = kernel.jumok_read_found(request, 0, number, tokens, scores, rank) !== 0;
+      const finished = kernel.jumok_read_found(request, text, number, tokens, scores, rank) !== 0;
       const ids = arena.readInt64(tokens, n);
       if (ids.at(-1) === this.end) ids.pop();
       return { ids, logProbabilities: [...arena.readFloats(scores, n)], rank: arena.readDouble(rank), finished };

@@ -1,286 +1,121 @@
 /**
- * SentencePiece models in TypeScript: unigram, BPE and characters, with the ids of Google's library.
+ * The tokenizer of a packed file: text to input ids with special tokens, for one text or a pair.
  *
- * `tests/formats/test_web_tokenizer.py` compares the ids. Positions are those of UTF-16.
+ * `tests/formats/test_web_tokenizer.py` and `test_web_pretrained.py` compare the ids with Python. Positions are those of UTF-16.
  */
 
-/** Written by `jumok.formats.web_tokenizer`. */
-export interface TokenizerConfig {
-  readonly kind: "unigram" | "bpe" | "char";
-  readonly pieces: readonly string[];
-  readonly unknown: number; // the id of [UNK]
-  readonly normalization: "nfc" | "none" | "hangul";
-  readonly byte_fallback: boolean;
-  readonly dummy_prefix: boolean; // a space before the text
-  readonly remove_extra_spaces: boolean;
-  readonly escape_spaces: boolean; // as ▁
+import type { Algorithm, Piece } from "./algorithm";
+import { Pretrained, type PretrainedConfig } from "./pretrained";
+import { SentencePiece, type SentencePieceConfig } from "./sentencePiece";
+
+/** The special tokens around texts, and how texts are shortened: jumok/text/template.py. */
+export interface TemplateConfig {
   readonly before: readonly number[]; // special tokens before and after the pieces
   readonly after: readonly number[];
+  readonly pair: readonly (readonly number[])[] | null; // before, between and after two texts
+  readonly truncation: "longest_first" | "longest_first_python" | "first_keeps_more";
+  readonly separator: number; // after which token types are 1; -1: the model reads none
   readonly max_length: number; // tokens, special ones included
   readonly side: "left" | "right"; // which loses the pieces of a text that is too long
 }
 
-const SPACE = "▁";
-const NORMAL = 1, USER_DEFINED = 4, UNUSED = 5; // the types of pieces that are found in texts
-const UNKNOWN = 2, CONTROL = 3, BYTE = 6; // the other types
-const UNKNOWN_PENALTY = 10;
-const DECOMPOSED_HANGUL = /[\u1100-\u1112\uac00-\ud7a3][\u1161-\u1175\u11a8-\u11c2]+/g;
-
-type Segment = readonly [piece: string, id: number];
+/** Written by `jumok.formats.web_tokenizer`. */
+export type TokenizerConfig = TemplateConfig & (SentencePieceConfig | PretrainedConfig);
 
 export class Tokenizer {
-  private readonly found = new Map<string, number>(); // the pieces that are found in texts
-  private readonly reserved = new Map<string, number>(); // the others: control pieces, bytes
-  private readonly longest = new Map<string, number>(); // the length of the longest piece by first unit
-  private readonly userDefined: readonly string[]; // the longest first
-  private readonly unknownScore: number;
-  private readonly utf8 = new TextEncoder();
+  private readonly algorithm: Algorithm;
 
-  /** Scores and types of the pieces, as in the model file. */
+  /** SentencePiece needs the scores and types of its pieces, Unigram of imported models the scores. */
   constructor(
     readonly config: TokenizerConfig,
-    private readonly scores: Float32Array,
-    private readonly types: Uint8Array,
+    scores = new Float32Array(),
+    types = new Uint8Array(),
   ) {
-    let least = Number.POSITIVE_INFINITY;
-    config.pieces.forEach((piece, id) => {
-      const type = types[id];
-      if (type === NORMAL) least = Math.min(least, scores[id]);
-      const isText = type === NORMAL || type === USER_DEFINED || type === UNUSED;
-      (isText ? this.found : this.reserved).set(piece, id);
-      if (!isText) return;
-      this.longest.set(piece[0], Math.max(this.longest.get(piece[0]) ?? 0, piece.length));
-    });
-    this.unknownScore = Math.fround(least - UNKNOWN_PENALTY);
-    this.userDefined = config.pieces.filter((_, id) => types[id] === USER_DEFINED).sort((a, b) => b.length - a.length);
+    this.algorithm = "merges" in config ? new Pretrained(config, scores) : new SentencePiece(config, scores, types);
   }
 
-  /** The input ids of a text: its pieces, truncated, and the special tokens. */
-  inputs(text: string): number[] {
-    const { before, after, side } = this.config;
-    const ids = this.encode(text);
-    const kept = side === "right" ? ids.slice(0, this.room) : ids.slice(Math.max(0, ids.length - this.room));
-    return [...before, ...kept, ...after];
+  /** The input ids of a text, or of two: pieces, truncated, and the special tokens. */
+  inputs(text: string, pair: string | null = null): number[] {
+    return this.row(this.encode(text), pair === null ? null : this.encode(pair));
   }
 
-  /** The number of pieces of a text that the model does not read. */
-  unreadTokens(text: string): number {
-    return Math.max(0, this.encode(text).length - this.room);
+  /** The input ids of the ids of a text, or of two. */
+  row(ids: readonly number[], others: readonly number[] | null = null): number[] {
+    const { before, after, pair } = this.config;
+    const room = this.room(others !== null);
+    if (others === null) return [...before, ...this.cut(ids, room), ...after];
+    const [first, second] = ids.length + others.length > room ? this.shares(ids.length, others.length, room) : [ids.length, others.length];
+    return [...pair![0], ...this.cut(ids, first), ...pair![1], ...this.cut(others, second), ...pair![2]];
+  }
+
+  /** The type of each token: 1 after the first separator, else 0; null for a model that reads none. */
+  types(row: readonly number[]): number[] | null {
+    const { separator } = this.config;
+    const end = row.indexOf(separator);
+    return separator < 0 ? null : row.map((_, i) => Number(end >= 0 && i > end));
+  }
+
+  /** The number of pieces of a text, or of two, that the model does not read. */
+  unreadTokens(text: string, pair: string | null = null): number {
+    const read = this.encode(text).length + (pair === null ? 0 : this.encode(pair).length);
+    return Math.max(0, read - this.room(pair !== null));
   }
 
   /** The text of ids; special pieces, [UNK] among them, are left out. */
   decode(ids: readonly number[]): string {
-    const { dummy_prefix, remove_extra_spaces } = this.config;
-    let [text, atStart] = ["", true];
-    let bytes: number[] = [];
-    const flush = () => {
-      text += decodeUtf8(bytes);
-      bytes = [];
-    };
-    for (const id of ids) {
-      const [piece, type] = [this.config.pieces[id], this.types[id]];
-      if (type === UNKNOWN || type === CONTROL) continue;
-      if (type === BYTE) {
-        bytes.push(Number.parseInt(piece.slice(1, -1), 16));
-        continue;
-      }
-      flush();
-      // The space that was put before the text is removed, of models from elsewhere all spaces there.
-      const stripped = atStart && !text && (dummy_prefix || remove_extra_spaces) && piece.startsWith(SPACE);
-      if (!stripped || !remove_extra_spaces) atStart = false;
-      text += (stripped ? piece.slice(1) : piece).replaceAll(SPACE, " ");
-    }
-    flush();
-    return text;
-  }
-
-  private get room(): number {
-    const { before, after, max_length } = this.config;
-    return max_length - before.length - after.length;
+    return this.algorithm.decode(ids);
   }
 
   /** The ids of a text. Throws for NUL and for lone surrogates. */
   encode(text: string): number[] {
-    return this.encodeWithPieces(text).map(({ id }) => id);
+    return this.algorithm.encode(text).map(({ id }) => id);
   }
 
-  /** The ids of a text, the normalized characters of each, and the number of its piece: that of several bytes is the same. */
-  encodeWithPieces(text: string): { readonly id: number; piece: string; readonly of: number }[] {
-    const found: { readonly id: number; piece: string; readonly of: number }[] = [];
-    let followsUnknown = false;
-    this.segment(this.normalize(text)).forEach(([piece, id], of) => {
-      const unknown = id === this.config.unknown;
-      if (unknown && this.config.byte_fallback)
-        for (const byte of this.utf8.encode(piece)) found.push({ id: this.id(`<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`), piece, of });
-      else if (!unknown || !followsUnknown) found.push({ id, piece, of });
-      else found[found.length - 1].piece += piece; // unknown pieces in a row are one
-      followsUnknown = unknown;
-    });
-    return found;
+  /** The ids of a text with the characters of each. */
+  encodeWithPieces(text: string): Piece[] {
+    return this.algorithm.encode(text);
   }
 
   /** Whether an id has no text. */
   isSpecial(id: number): boolean {
-    return this.types[id] === UNKNOWN || this.types[id] === CONTROL;
+    return this.algorithm.isSpecial(id);
   }
 
   /** Whether an id is a byte of a character. */
   isByte(id: number): boolean {
-    return this.types[id] === BYTE;
+    return this.algorithm.isByte(id);
   }
 
-  private id(piece: string): number {
-    return this.reserved.get(piece) ?? this.found.get(piece) ?? this.config.unknown;
+  /** The ids of one text, or of two, that fit. */
+  private room(paired: boolean): number {
+    const { before, after, pair, max_length } = this.config;
+    if (paired && !pair) throw new Error("this tokenizer has no template for pairs of texts; give one text");
+    const special = paired ? pair!.flat().length : before.length + after.length;
+    return Math.max(0, max_length - special);
   }
 
-  private normalize(text: string): string {
-    const { normalization, dummy_prefix, remove_extra_spaces, escape_spaces } = this.config;
-    if (text.includes("\0")) throw new Error("a text must not contain U+0000 (NUL); remove it");
-    if (/\p{Surrogate}/u.test(text)) throw new Error("a text must not contain a lone surrogate; remove it");
-    if (normalization === "nfc") text = text.normalize("NFC");
-    if (normalization === "hangul") text = text.replace(DECOMPOSED_HANGUL, (syllables) => syllables.normalize("NFC"));
-    if (remove_extra_spaces) text = text.replace(/^ +| +$/g, "").replace(/ {2,}/g, " ");
-    if (!text) return "";
-    if (dummy_prefix) text = ` ${text}`;
-    if (escape_spaces) text = text.replaceAll(" ", SPACE);
-    return remove_extra_spaces ? text.replace(escape_spaces ? /▁+$/ : / +$/, "") : text;
+  private cut(ids: readonly number[], most: number): readonly number[] {
+    return this.config.side === "right" ? ids.slice(0, most) : ids.slice(Math.max(0, ids.length - most));
   }
 
-  private segment(text: string): Segment[] {
-    if (this.config.kind === "unigram") return this.unigram(text);
-    if (this.config.kind === "bpe") return this.bpe(text);
-    return this.characters(text).map((piece) => [piece, this.id(piece)]);
-  }
-
-  /** The characters of a text; a user-defined piece is one. */
-  private characters(text: string): string[] {
-    if (!this.userDefined.length) return [...text];
-    const parts: string[] = [];
-    for (let from = 0; from < text.length; from += parts[parts.length - 1].length)
-      parts.push(this.userDefined.find((piece) => text.startsWith(piece, from)) ?? String.fromCodePoint(text.codePointAt(from)!));
-    return parts;
-  }
-
-  /** The most probable pieces (Kudo 2018): Viterbi from left to right, in float32 as the library. */
-  private unigram(text: string): Segment[] {
-    const n = text.length;
-    const best = new Float32Array(n + 1); // the score of the best path that ends at a position
-    const start = new Int32Array(n + 1).fill(-1); // of its last piece
-    const ids = new Int32Array(n + 1);
-    for (let from = 0, width = 1; from < n; from += width) {
-      width = text.codePointAt(from)! > 0xffff ? 2 : 1;
-      const reach = (to: number, id: number, score: number) => {
-        if (start[to] >= 0 && !(score > best[to])) return;
-        [best[to], start[to], ids[to]] = [score, from, id];
-      };
-      let single = false;
-      const end = Math.min(n, from + (this.longest.get(text[from]) ?? 0));
-      for (let to = from + 1; to <= end; to++) {
-        const id = this.found.get(text.slice(from, to));
-        if (id === undefined || this.types[id] === UNUSED) continue;
-        reach(to, id, Math.fround(this.scores[id] + best[from]));
-        single ||= to === from + width;
-      }
-      if (!single) reach(from + width, this.config.unknown, Math.fround(this.unknownScore + best[from]));
+  /** How many pieces of two texts that are too long are kept. */
+  private shares(first: number, second: number, room: number): [number, number] {
+    const { truncation } = this.config;
+    if (truncation === "first_keeps_more") {
+      const kept = Math.min(first, Math.max(room - second, room - Math.floor(room / 2)));
+      return [kept, room - kept];
     }
-    const path: Segment[] = [];
-    for (let to = n; to > 0; to = start[to]) path.push([text.slice(start[to], to), ids[to]]);
-    return path.reverse();
-  }
-
-  /** Merges of pairs, the highest score and then the leftmost first (Sennrich et al. 2016). */
-  private bpe(text: string): Segment[] {
-    const pieces = this.characters(text);
-    const frozen = pieces.map((piece) => this.types[this.found.get(piece) ?? -1] === USER_DEFINED);
-    const previous = pieces.map((_, i) => i - 1);
-    const next = pieces.map((_, i) => (i + 1 < pieces.length ? i + 1 : -1));
-    const pairs = new Pairs();
-    const parts = new Map<string, readonly [string, string]>(); // of unused pieces, which are split again
-    const add = (left: number, right: number) => {
-      if (left < 0 || right < 0 || frozen[left] || frozen[right]) return;
-      const merged = pieces[left] + pieces[right];
-      const id = this.found.get(merged);
-      if (id === undefined) return;
-      pairs.push({ left, right, score: this.scores[id], size: merged.length });
-      if (this.types[id] === UNUSED) parts.set(merged, [pieces[left], pieces[right]]);
-    };
-    for (let i = 1; i < pieces.length; i++) add(i - 1, i);
-    for (let pair = pairs.pop(); pair; pair = pairs.pop()) {
-      const { left, right, size } = pair;
-      if (!pieces[left] || !pieces[right] || pieces[left].length + pieces[right].length !== size) continue; // merged elsewhere
-      pieces[left] += pieces[right];
-      pieces[right] = "";
-      next[left] = next[right];
-      if (next[right] >= 0) previous[next[right]] = left;
-      add(previous[left], left);
-      add(left, next[left]);
+    if (truncation === "longest_first_python") {
+      const removed = first + second - room;
+      const difference = Math.min(Math.abs(first - second), removed);
+      const half = Math.floor((removed - difference) / 2);
+      const rest = removed - difference - half;
+      const kept = first > second ? [first - difference - half, second - rest] : [first - half, second - difference - rest];
+      return [Math.max(kept[0], 0), Math.max(kept[1], 0)];
     }
-    const result: Segment[] = [];
-    const emit = (piece: string): void => {
-      const id = this.id(piece);
-      if (this.types[id] !== UNUSED) result.push([piece, id]);
-      else if (parts.has(piece)) parts.get(piece)!.forEach(emit);
-      else result.push([piece, this.config.unknown]);
-    };
-    for (const piece of pieces) if (piece) emit(piece);
-    return result;
+    const short = Math.min(first, second);
+    let [keptShort, keptLong] = [short, short > room ? short : Math.max(short, room - short)];
+    if (keptShort + keptLong > room) [keptShort, keptLong] = [Math.floor(room / 2), Math.ceil(room / 2)];
+    return first > second ? [keptLong, keptShort] : [keptShort, keptLong];
   }
-}
-
-const STRICT_UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-
-/** The characters of bytes; � for each byte that is not part of one. */
-function decodeUtf8(bytes: readonly number[]): string {
-  let text = "";
-  for (let from = 0; from < bytes.length; ) {
-    const first = bytes[from];
-    const width = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-    try {
-      text += STRICT_UTF8.decode(Uint8Array.from(bytes.slice(from, from + width)));
-      from += width;
-    } catch {
-      text += "\ufffd";
-      from += 1;
-    }
-  }
-  return text;
-}
-
-interface Pair {
-  readonly left: number;
-  readonly right: number;
-  readonly score: number;
-  readonly size: number; // of the merged piece when the pair was found
-}
-
-/** A binary heap of pairs, the next one to merge at the top. */
-class Pairs {
-  private readonly heap: Pair[] = [];
-
-  push(pair: Pair): void {
-    let i = this.heap.push(pair) - 1;
-    for (; i > 0 && isBefore(pair, this.heap[(i - 1) >> 1]); i = (i - 1) >> 1) this.heap[i] = this.heap[(i - 1) >> 1];
-    this.heap[i] = pair;
-  }
-
-  pop(): Pair | undefined {
-    const { heap } = this;
-    const [top, last] = [heap[0], heap.pop()];
-    if (!heap.length || !last) return top;
-    let i = 0;
-    for (;;) {
-      let child = 2 * i + 1;
-      if (child >= heap.length) break;
-      if (child + 1 < heap.length && isBefore(heap[child + 1], heap[child])) child++;
-      if (!isBefore(heap[child], last)) break;
-      heap[i] = heap[child];
-      i = child;
-    }
-    heap[i] = last;
-    return top;
-  }
-}
-
-function isBefore(a: Pair, b: Pair): boolean {
-  return a.score > b.score || (a.score === b.score && a.left < b.left);
 }

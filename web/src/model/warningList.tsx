@@ -6,6 +6,7 @@ import type { Model, Warning } from "./model";
 const SENTENCES: Readonly<Record<Exclude<Warning["code"], "unknown_characters">, Message>> = {
   empty_text: { ko: "텍스트가 비어 있습니다", en: "the text is empty" },
   truncated: { ko: "텍스트가 길어 끝부분을 읽지 않았습니다", en: "the text is too long: its end was not read" },
+  no_mask: { ko: "[MASK]가 없어 예측할 것이 없습니다", en: "the text has no [MASK], so nothing is predicted" },
   repetition: { ko: "출력이 같은 말을 반복합니다", en: "the output repeats itself" },
 };
 

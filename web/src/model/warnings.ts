@@ -3,11 +3,12 @@
 import type { Tokenizer } from "./tokenizer";
 
 export interface Warning {
-  readonly code: "empty_text" | "unknown_characters" | "truncated" | "repetition";
+  readonly code: "empty_text" | "unknown_characters" | "truncated" | "repetition" | "no_mask";
   readonly message: string;
 }
 
 export const EMPTY_TEXT: Warning = { code: "empty_text", message: "the text is empty" };
+export const NO_MASK: Warning = { code: "no_mask", message: "the text has no [MASK], so nothing is predicted" };
 
 /** White space as in `str.isspace` of Python. */
 const SPACE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
@@ -20,8 +21,17 @@ export function isBlank(text: string): boolean {
 
 /** The warnings for a text that the model reads with `tokenizer`. */
 export function textWarnings(text: string, tokenizer: Tokenizer): Warning[] {
-  if (isBlank(text)) return [EMPTY_TEXT];
-  const [unknown, unread] = [unknownCharacters(text, tokenizer).length, tokenizer.unreadTokens(text)];
+  return warningsOf([text], tokenizer.unreadTokens(text), tokenizer);
+}
+
+/** The warnings for a pair of texts. */
+export function pairWarnings([text, pair]: readonly [string, string], tokenizer: Tokenizer): Warning[] {
+  return warningsOf([text, pair], tokenizer.unreadTokens(text, pair), tokenizer);
+}
+
+function warningsOf(texts: readonly string[], unread: number, tokenizer: Tokenizer): Warning[] {
+  if (texts.every(isBlank)) return [EMPTY_TEXT];
+  const unknown = texts.reduce((sum, text) => sum + unknownCharacters(text, tokenizer).length, 0);
   const found: Warning[] = [];
   const are = unknown > 1 ? "characters are" : "character is";
   if (unknown) found.push({ code: "unknown_characters", message: `${grouped(unknown)} ${are} not in the vocabulary` });
@@ -32,6 +42,7 @@ export function textWarnings(text: string, tokenizer: Tokenizer): Warning[] {
 /** The characters of a text that the tokenizer reads as [UNK], in order. */
 export function unknownCharacters(text: string, tokenizer: Tokenizer): string[] {
   const { unknown } = tokenizer.config;
+  if (unknown < 0) return [];
   const characters = [...text.normalize("NFC")];
   const isUnknown = new Map<string, boolean>();
   for (const each of new Set(characters)) isUnknown.set(each, !isBlank(each) && tokenizer.encode(each).includes(unknown));

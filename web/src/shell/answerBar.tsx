@@ -55,6 +55,7 @@ function Answer({ trace }: { readonly trace: Trace }) {
         {trace.info.sides.source ? null : <span>{promptOf(trace)}</span>}
         <strong>{decoding.output || t({ ko: "(빈 출력)", en: "(empty output)" })}</strong>
       </bdi>
+      {decoding.method === "sampling" && <small>seed {String(decoding.settings.seed)}</small>}
       <Candidates trace={trace} />
     </Line>
   );

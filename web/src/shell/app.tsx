@@ -1,6 +1,7 @@
 /** The page: header, head map, stage, inspector and token strip of one trace. */
 
 import { busy, currentTrace, liveModel, sessionError } from "../state/session";
+import { refused } from "../state/settings";
 import { t } from "../i18n/i18n";
 import { AnswerBar, Examples } from "./answerBar";
 import { Header } from "./header";
@@ -12,7 +13,7 @@ import { NoteBar } from "./notes";
 import "./page.css";
 import { TokenStrip } from "./tokenStrip";
 import { Stage, Tabs } from "./tabs";
-import { unknownView } from "./unknownView";
+import { refusedEntries, unknownView } from "./refusedLink";
 
 export function App() {
   const trace = currentTrace.value;
@@ -32,6 +33,14 @@ export function App() {
         {(sessionError.value || unknownView.value) && (
           <p class="failure" role="alert" data-role="failure">
             {sessionError.value || unknownView.value}
+          </p>
+        )}
+        {refusedEntries.value && (
+          <p class="failure" role="alert">
+            {refusedEntries.value}{" "}
+            <button type="button" onClick={() => (refused.value = [])}>
+              {t({ ko: "닫기", en: "close" })}
+            </button>
           </p>
         )}
         {(trace || !liveModel.value) && <Tabs trace={trace} />}

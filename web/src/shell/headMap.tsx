@@ -68,7 +68,7 @@ export function HeadMap({ trace, width = MAP_WIDTH, largest = MAX_CELL }: HeadMa
 }
 
 /** Views that show no single head: choosing one opens its lines. */
-const WITHOUT_HEAD: ReadonlySet<string> = new Set(["flow", "explanation"]);
+const WITHOUT_HEAD: ReadonlySet<string> = new Set(["flow", "explanation", "circuit"]);
 
 function BlockMap({ trace, block, width: space, largest }: Required<HeadMapProps> & { readonly block: Block }) {
   const { value, error } = useAsync(async () => {

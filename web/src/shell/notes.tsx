@@ -56,6 +56,8 @@ const KOREAN_NOTES: Readonly<Record<string, string>> = {
   "The parameters are left out": "모델이 커서 파라미터를 저장하지 않았습니다. 레이어의 출력은 여기서 다시 계산할 수 없습니다.",
   "The steps inside the layers are left out": "트레이스가 커서 레이어 안의 단계를 저장하지 않았습니다.",
   "The scores are left out": "트레이스가 커서 점수를 저장하지 않았습니다. 점수는 q와 k에서 계산합니다.",
+  "The numbers are rounded to float16": "트레이스가 커서 수를 float16으로 반올림했습니다. 2^-25 이하의 가중치는 0이 되었습니다. jumok.trace(..., whole=True)는 모든 수를 float32로 저장합니다.",
+  "Some checkpoints are left out": "트레이스가 너무 커져서 일부 체크포인트를 뺐습니다.",
   "To keep the page small, hidden states":
     "페이지를 작게 저장하려고 은닉 상태, 값 벡터, 단계를 8비트로 반올림했습니다. 오차는 그 행의 최댓값의 1/254 이내이고, 전체를 내보낸 페이지에는 모든 값이 있습니다.",
   "To keep the page small, vectors or steps": "페이지를 작게 저장하려고 벡터나 레이어 안의 단계를 뺐습니다. 전체를 내보낸 페이지에는 있습니다.",

@@ -29,6 +29,7 @@ const decodingPreset = signal("own");
 const beams = signal<number | null>(null);
 const temperature = signal<number | null>(null);
 const topK = signal<number | null>(null);
+const seed = signal<number | null>(null);
 
 effect(() => {
   const run = runOfAddress.value; // Back and Forward bring the settings back
@@ -40,6 +41,7 @@ function showDecoding(decode: Request["decode"]): void {
   beams.value = number("beam");
   temperature.value = number("temperature");
   topK.value = number("top_k");
+  seed.value = number("seed");
   if (decode === null) decodingPreset.value = "nothing";
   else if (decode.sample === true) decodingPreset.value = "sample";
   else if (beams.value === null) decodingPreset.value = "own";
@@ -55,6 +57,7 @@ function decodingOverrides(): Request["decode"] {
     ...decode,
     ...(temperature.value === null ? {} : { temperature: temperature.value }),
     ...(topK.value === null ? {} : { top_k: topK.value }),
+    ...(seed.value === null ? {} : { seed: seed.value }),
   };
 }
 
@@ -209,7 +212,7 @@ export function DecodingSettings() {
         }}
       >
         {Object.entries(DECODING_PRESETS).map(([id, { title, decode }]) =>
-          (decode || model.kind === "decoder") && !(model.in_page && decode?.sample) ? (
+          decode || model.kind === "decoder" ? (
             <option key={id} value={id}>
               {t(title)}
             </option>
@@ -231,6 +234,7 @@ function DecodingSliders() {
     <>
       <Slider title={{ ko: "온도", en: "temperature" }} of={temperature} own={Number(configured.temperature ?? 1)} min={0.1} max={2} step={0.1} />
       <Slider title={{ ko: "top-k", en: "top-k" }} of={topK} own={Number(configured.top_k ?? 0)} min={0} max={50} step={1} />
+      <Slider title={{ ko: "시드", en: "seed" }} of={seed} own={Number(configured.seed ?? 0)} min={0} max={99} step={1} />
     </>
   );
 }

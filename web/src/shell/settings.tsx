@@ -3,6 +3,8 @@
 import { signal } from "@preact/signals";
 import { currentTrace } from "../state/session";
 import { measure, scale, sequence, specials, unit } from "../state/state";
+import type { Frame } from "../trace/format";
+import { frameName } from "../i18n/blocks";
 import { type Message, t } from "../i18n/i18n";
 import { Choice } from "../views/choice";
 import { DecodingSettings } from "./runForm";
@@ -68,9 +70,11 @@ function DisplaySettings() {
   );
 }
 
-/** The text of a trace of several. */
+/** The text of a trace of several, or the checkpoint of a text through a training. */
 export function SequenceChoice() {
-  const texts = Object.values(currentTrace.value?.info.sides ?? {})[0] ?? [];
+  const info = currentTrace.value?.info;
+  if (info?.frames?.length) return <FrameChoice frames={info.frames} />;
+  const texts = Object.values(info?.sides ?? {})[0] ?? [];
   if (texts.length < 2) return null;
   return (
     <label class="choice several">
@@ -82,6 +86,26 @@ export function SequenceChoice() {
           </option>
         ))}
       </select>
+    </label>
+  );
+}
+
+/** A slider over the checkpoints: the arrow keys, Home and End move it, and every picture follows. */
+function FrameChoice({ frames }: { readonly frames: readonly Frame[] }) {
+  const current = frameName(frames[sequence.value]);
+  return (
+    <label class="choice several frames">
+      {t({ ko: "학습", en: "training" })}
+      <input
+        type="range"
+        data-role="frames"
+        min={0}
+        max={frames.length - 1}
+        value={sequence.value}
+        aria-valuetext={current}
+        onInput={(event) => (sequence.value = Number(event.currentTarget.value))}
+      />
+      <output>{current}</output>
     </label>
   );
 }

@@ -1,18 +1,19 @@
 /** The tabs of the views, the current view, and its description. */
 
 import { useEffect } from "preact/hooks";
-import { view } from "../state/state";
+import { language, view } from "../state/state";
 import type { Trace } from "../trace/trace";
 import { chosenView, GROUPS, views } from "../views/index";
 import { type Bundle, bundleError, retryBundle, viewRenderer } from "../views/bundles";
 import { type Message, t } from "../i18n/i18n";
 
 export function Tabs({ trace }: { readonly trace: Trace | null }) {
+  const shown = views.filter((each) => !each.optional || each === chosenView() || (trace && each.supports(trace.info)));
   const moveTab = (event: KeyboardEvent) => {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (!by) return;
     event.preventDefault();
-    const next = views[(views.indexOf(chosenView()) + by + views.length) % views.length];
+    const next = shown[(shown.indexOf(chosenView()) + by + shown.length) % shown.length];
     view.value = next.id;
     document.getElementById(`tab-${next.id}`)?.focus();
   };
@@ -21,13 +22,13 @@ export function Tabs({ trace }: { readonly trace: Trace | null }) {
     const show = () => document.getElementById(`tab-${chosenId}`)?.scrollIntoView?.({ block: "nearest", inline: "nearest" });
     show();
     void document.fonts?.ready.then(show); // the font changes the widths
-  }, [chosenId]);
+  }, [chosenId, language.value]);
   return (
     <div class="tabs" role="tablist" aria-label={t({ ko: "보기", en: "views" })} onKeyDown={moveTab}>
-      {views.map(({ id, title, supports, bundle, group }, i) => {
+      {shown.map(({ id, title, supports, bundle, group }, i) => {
         const chosen = chosenView().id === id;
-        const starts = views[i - 1]?.group !== group;
-        const isGroup = starts && views[i + 1]?.group === group; // a single tab needs no other name
+        const starts = shown[i - 1]?.group !== group;
+        const isGroup = starts && shown[i + 1]?.group === group; // a single tab needs no other name
         return (
           <button
             key={id}

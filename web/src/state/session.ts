@@ -6,7 +6,9 @@ import { clampIndex } from "../trace/matrix";
 import { api, post } from "../trace/api";
 import { bootConfig, type LiveModel, openEmbedded, openServed } from "../trace/source";
 import type { Trace } from "../trace/trace";
+import { type Message, t } from "../i18n/i18n";
 import { errorText } from "./useAsync";
+import { checkAsked } from "./settings";
 import * as state from "./state";
 
 /** The current trace; null: none yet. */
@@ -44,16 +46,16 @@ export async function loadInitialTrace(): Promise<void> {
       if (config.effects) measuredEffects.value = { trace, effects: config.effects };
       if (!requested) showTrace(trace, null);
       if (!inPage.open) return;
-      inPage.run = await inPage.open(trace);
+      Object.assign(inPage, await inPage.open(trace));
       liveModel.value = config.model ?? null;
-      if (requested) await execute(requested);
+      if (requested) await executeElse(requested, () => showTrace(trace, null));
       return;
     }
     const isLive = config.mode === "live";
     const first = requested && isLive ? null : initialTrace();
     first?.catch(() => undefined); // awaited below, after the model
     if (isLive) liveModel.value = config.model ?? ((await (await api("api/model")).json()) as LiveModel);
-    if (requested && isLive) await execute(requested);
+    if (requested && isLive) await executeElse(requested, () => openInitialTrace(initialTrace()));
     else await openInitialTrace(first);
   });
   if (next !== undefined) await showRun(next);
@@ -123,11 +125,19 @@ export async function showRun(run: Run | null): Promise<void> {
 
 /** The model of a page that runs it without a server: what live.js sets. */
 export const inPage: {
-  open: ((first: Trace) => Promise<(run: Run) => Promise<Trace>>) | null;
-  run: ((run: Run) => Promise<Trace>) | null;
-} = { open: null, run: null };
+  open: ((first: Trace) => Promise<InPage>) | null;
+  run: InPage["run"] | null;
+  muteEach: InPage["muteEach"] | null;
+} = { open: null, run: null, muteEach: null };
+
+/** What a model in the page computes: traces, and the answer of a trace with each head muted in turn. */
+export interface InPage {
+  readonly run: (run: Run) => Promise<Trace>;
+  readonly muteEach: (info: TraceInfo) => Effects;
+}
 
 async function execute(run: Run, isExample = false): Promise<void> {
+  if (!run.text.trim() && liveModel.value?.kind !== "decoder") throw new Error(t(NO_TEXT)); // a language model begins without one
   const { id, trace } = inPage.run ? { id: null, trace: await inPage.run(run) } : await requestTrace(run);
   batch(() => {
     showTrace(trace, id);
@@ -135,6 +145,21 @@ async function execute(run: Run, isExample = false): Promise<void> {
     checkpoint.value = run.checkpoint;
   });
 }
+
+/** Runs what the address asks for; if it is refused, the page has another trace and the reason. */
+async function executeElse(run: Run, other: () => void | Promise<void>): Promise<void> {
+  try {
+    await execute(run);
+  } catch (error) {
+    await other();
+    throw error;
+  }
+}
+
+const NO_TEXT: Message = {
+  ko: "텍스트를 입력하십시오.",
+  en: "Type a text.",
+};
 
 async function requestTrace(run: Run): Promise<{ readonly id: string; readonly trace: Trace }> {
   const { id } = (await (await post("api/trace", requestBody(run))).json()) as { id: string };
@@ -200,9 +225,10 @@ function showTrace(trace: Trace, id: string | null): void {
   });
 }
 
-/** The first view: the words that decided, else the whole model. A saved page has its view in the address, if it contains it (`first_view` in jumok.viewer.view_state). */
-export function openBestView({ classification, blocks }: TraceInfo, isServed: boolean): void {
+/** The first view: the circuit, the words that decided, else the whole model. A saved page has its view in the address, if it contains it (`first_view` in jumok.viewer.view_state). */
+export function openBestView({ circuit, classification, blocks }: TraceInfo, isServed: boolean): void {
   if (!isServed) state.view.value = "lines";
+  else if (circuit) state.view.value = "circuit";
   else state.view.value = classification ? "explanation" : "flow";
   if (isServed && blocks.some(({ name }) => name === "cross")) state.block.value = "cross";
 }
@@ -228,5 +254,9 @@ export function clampSelection(info: TraceInfo): void {
       )
       .map((pin) => ({ ...pin, sequence: state.sequence.value }));
     if (JSON.stringify(pins) !== JSON.stringify(state.pinned.value)) state.pinned.value = pins;
+    checkAsked({
+      ...{ s: state.sequence.value, b: state.block.value, L: state.layer.value, H: state.head.value, q: state.query.value, k: state.key.value },
+      pin: pins.map(headKey).join("~"),
+    });
   });
 }

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
-import { setting } from "./settings";
+import { checkAsked, refused, setting } from "./settings";
 import * as state from "./state";
 import { decodeState, encodeState } from "./url";
 
@@ -83,9 +83,18 @@ describe("the address", () => {
     );
   });
 
-  it("ignores invalid values", () => {
+  it("refuses and names invalid values, and what a trace does not have", () => {
     decodeState("v=&L=-1&H=1e3&q=x&u=letter&pin=encoder.1~nothing.0.0~decoder.1.2&%E0%A4%A=1&lone&token=abc");
     expect(encodeState()).toBe("pin=decoder.1.2");
+    expect(refused.value).toEqual(["L=-1", "H=1e3", "q=x", "u=letter", "pin=encoder.1~nothing.0.0~decoder.1.2"]);
+    decodeState("zoom=2&d=beam~sample:true&mute=encoder.0&test.mass=much&x=%EA%B0%80&later.size=1");
+    expect(refused.value).toEqual(["zoom=2", "d=beam~sample:true", "mute=encoder.0", "test.mass=much"]);
+    decodeState("L=9&H=1&q=3");
+    checkAsked({ L: 1, H: 1, q: null });
+    checkAsked({ L: 0 }); // chosen later
+    expect(refused.value).toEqual(["L=9", "q=3"]);
+    decodeState("");
+    expect(refused.value).toEqual([]);
     fc.assert(fc.property(text, (text) => decodeState(text)));
   });
 

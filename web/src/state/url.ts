@@ -2,7 +2,7 @@
 
 import { batch, effect, type Signal } from "@preact/signals";
 import type { BlockName, HeadLocation } from "../trace/format";
-import { formatValue, parseValue, pendingSettings, settings, settingsCount } from "./settings";
+import { asked, formatValue, isValue, parseValue, pendingSettings, refuse, refused, settings, settingsCount } from "./settings";
 import { currentRun, currentTrace, type Run, runIsPending, runOfAddress, showRun, startWith } from "./session";
 import * as state from "./state";
 
@@ -10,6 +10,7 @@ interface Field {
   readonly key: string;
   readonly text: () => string; // empty: the default
   readonly apply: (text: string | undefined) => void; // undefined: resets to the default
+  readonly accepts: (text: string) => boolean; // whether an entry can be applied
 }
 
 function naturalField(key: string, of: Signal<number>): Field {
@@ -17,6 +18,7 @@ function naturalField(key: string, of: Signal<number>): Field {
     key,
     text: () => (of.value > 0 ? String(of.value) : ""),
     apply: (text) => (of.value = parseNatural(text) ?? 0),
+    accepts: isNatural,
   };
 }
 
@@ -25,6 +27,7 @@ function optionalField(key: string, of: Signal<number | null>): Field {
     key,
     text: () => (of.value === null ? "" : String(of.value)),
     apply: (text) => (of.value = parseNatural(text)),
+    accepts: isNatural,
   };
 }
 
@@ -33,19 +36,24 @@ function choiceField<T extends string>(key: string, of: Signal<T>, choices: read
     key,
     text: () => (of.value === choices[0] ? "" : of.value),
     apply: (text) => (of.value = choices.find((choice) => choice === text) ?? choices[0]),
+    accepts: (text) => choices.some((choice) => choice === text),
   };
 }
+
+const MAX_PINS = 4;
 
 const view: Field = {
   key: "v",
   text: () => state.view.value,
   apply: (text) => (state.view.value = text || (currentTrace.peek() ? "lines" : "")), // a page opened without it chooses the view
+  accepts: () => true, // shell/refusedLink.tsx names the nearest one
 };
 
 const pins: Field = {
   key: "pin",
   text: () => state.pinned.value.map(({ block, layer, head }) => `${block}.${layer}.${head}`).join("~"),
-  apply: (text) => (state.pinned.value = (text ?? "").split("~").flatMap(parsePin).slice(0, 4)),
+  apply: (text) => (state.pinned.value = (text ?? "").split("~").flatMap(parsePin).slice(0, MAX_PINS)),
+  accepts: (text) => text.split("~").length <= MAX_PINS && isEach(parsePin)(text),
 };
 
 // The first choice of each is the initial value in state.ts.
@@ -57,6 +65,7 @@ const FIELDS: readonly Field[] = [
     key: "L",
     text: () => (state.layer.value === state.LAST ? "" : String(state.layer.value)),
     apply: (text) => (state.layer.value = parseNatural(text) ?? (state.view.value === "calculation" ? 0 : state.LAST)), // the calculation begins with the tokens
+    accepts: isNatural,
   },
   naturalField("H", state.head),
   optionalField("q", state.query),
@@ -82,10 +91,16 @@ export function encodeState(): string {
   return entries.map((pair) => pair.map(encodeText).join("=")).join("&");
 }
 
-/** Sets the state from a fragment; missing entries are reset to the default, invalid ones are ignored. */
+/** Sets the state from a fragment; missing entries are reset to the default, invalid ones are refused. */
 export function decodeState(fragment: string): void {
   const entries = parseFragment(fragment);
+  asked.clear();
   batch(() => {
+    refused.value = [];
+    for (const [key, text] of entries) {
+      asked.set(key, text);
+      if (!isAccepted(key, text)) refuse(key, text);
+    }
     for (const { key, apply } of FIELDS) apply(entries.get(key));
     for (const [key, { signal, initial }] of settings) {
       const text = entries.get(key);
@@ -95,6 +110,21 @@ export function decodeState(fragment: string): void {
   pendingSettings.clear();
   for (const [key, text] of entries) if (key.includes(".") && !settings.has(key)) pendingSettings.set(key, text);
 }
+
+/** Whether an entry has a known key and a value for it; settings of views may be created later. */
+function isAccepted(key: string, text: string): boolean {
+  const known = settings.get(key);
+  if (known) return isValue(text, known.initial);
+  return FIELDS.find((field) => field.key === key)?.accepts(text) ?? RUN_ENTRIES[key]?.(text) ?? key.includes(".");
+}
+
+const RUN_ENTRIES: Readonly<Record<string, (text: string) => boolean>> = {
+  x: () => true,
+  y: () => true,
+  cp: () => true,
+  d: (text) => text === "none" || isEach(parseDecoding)(text),
+  mute: (text) => isEach(parsePin)(text),
+};
 
 /** A run as part of the fragment: x text, y target, d decoding, mute muted heads, cp checkpoint; empty: the trace that the page was started with. */
 export function encodeRun(run: Run | null): string {
@@ -222,6 +252,15 @@ function decodeText(text: string): string {
 
 function parseNatural(text: string | undefined): number | null {
   return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : null;
+}
+
+function isNatural(text: string): boolean {
+  return parseNatural(text) !== null;
+}
+
+/** Whether each part of a list can be parsed. */
+function isEach(parse: (part: string) => readonly unknown[]): (text: string) => boolean {
+  return (text) => text.split("~").every((part) => parse(part).length === 1);
 }
 
 function parsePin(text: string): HeadLocation[] {

@@ -1,7 +1,7 @@
 /** A synthetic trace for tests: one block of 2 layers and 2 heads over "나는 봄" and a padding token. */
 
 import { MemoryByteSource } from "../trace/safetensors";
-import type { TraceInfo } from "../trace/format";
+import type { CircuitGraph, GraphNode, TraceInfo } from "../trace/format";
 import { Trace } from "../trace/trace";
 
 const PIECES = ["[CLS]", "▁나", "는", "▁봄", "[PAD]"];
@@ -75,6 +75,33 @@ export const INFO: TraceInfo = {
   lens: null,
   decoding: null,
   notes: [],
+};
+
+const NODE: GraphNode = { kind: "token", side: "source", layer: -1, token: 0, number: 1, value: 1, influence: 0.125, name: "source[0] [CLS]", answer: null };
+const EDGE = { measured: 0.25, head: null, head_weight: null };
+
+/** A circuit of it: two tokens, two features and an error, and the logit of a label. */
+export const CIRCUIT: CircuitGraph = {
+  nodes: [
+    NODE,
+    { ...NODE, token: 1, number: 10, name: "source[1] ▁나" },
+    { ...NODE, kind: "feature", layer: 0, token: 1, number: 7, value: 2, influence: 0.5, name: "source[1] ▁나 L0 #7" },
+    { ...NODE, kind: "error", layer: 0, token: 1, number: 0, name: "source[1] ▁나 L0 error" },
+    { ...NODE, kind: "feature", layer: 1, token: 0, number: 9, name: "source[0] [CLS] L1 #9" },
+    { ...NODE, kind: "logit", layer: 2, token: 0, number: 1, value: 4, influence: 1, name: "logit 긍정", answer: "긍정" },
+  ],
+  edges: [
+    { ...EDGE, source: 2, target: 5, weight: 3, measured: 2.5, head: ["encoder", 1, 0], head_weight: 2 },
+    { ...EDGE, source: 1, target: 2, weight: 2 },
+    { ...EDGE, source: 4, target: 5, weight: -1.5 },
+    { ...EDGE, source: 1, target: 4, weight: 1 },
+    { ...EDGE, source: 3, target: 5, weight: 0.5 },
+  ],
+  features: [{ side: "source", layer: 0, number: 7, peaks: [{ pieces: ["▁세", "▁시"], at: 1, value: 2.5 }] }],
+  replacement: 0.875,
+  completeness: 0.75,
+  total_nodes: 40,
+  total_edges: 300,
 };
 
 /** Opens it; `info` and `tensors` override parts. */

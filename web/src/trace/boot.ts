@@ -14,7 +14,7 @@ export interface LiveModel {
   readonly examples?: readonly string[]; // inputs to try; those of a pair are separated by TAB
   readonly decode?: Readonly<Record<string, unknown>> | null; // the decoding settings
   readonly checkpoints?: readonly string[]; // of the run, oldest first
-  readonly in_page?: boolean; // computed by the page itself: without samples, effects of heads and PDF
+  readonly in_page?: boolean; // computed by the page itself: without activation patching and PDF
 }
 
 /** The data of the page. */

@@ -106,6 +106,54 @@ export interface Classification {
   }[];
 }
 
+/** A checkpoint: its step, and its score on the development split; null: it was not evaluated. */
+export interface Frame {
+  readonly step: number;
+  readonly metric: string;
+  readonly score: number | null;
+}
+
+/** A node of a circuit. Its layer is -1 for a token, the number of layers for a logit. */
+export interface GraphNode {
+  readonly kind: "token" | "feature" | "error" | "logit";
+  readonly side: Side;
+  readonly layer: number;
+  readonly token: number;
+  readonly number: number;
+  readonly value: number;
+  readonly influence: number; // its share of all paths to the logits
+  readonly name: string; // with ids and pieces, for tables
+  readonly answer: string | null; // the piece or label of a logit
+}
+
+/** What a node adds to another: predicted, measured without it, and the head that carries most of it. */
+export interface GraphEdge {
+  readonly source: number;
+  readonly target: number;
+  readonly weight: number;
+  readonly measured: number;
+  readonly head: readonly [BlockName, number, number] | null;
+  readonly head_weight: number | null;
+}
+
+/** A feature and the texts in which it is most active, as the pieces around its token. */
+export interface GraphFeature {
+  readonly side: Side;
+  readonly layer: number;
+  readonly number: number;
+  readonly peaks: readonly { readonly pieces: readonly string[]; readonly at: number; readonly value: number }[];
+}
+
+export interface CircuitGraph {
+  readonly nodes: readonly GraphNode[];
+  readonly edges: readonly GraphEdge[]; // by their share of the influence
+  readonly features: readonly GraphFeature[];
+  readonly replacement: number;
+  readonly completeness: number;
+  readonly total_nodes: number;
+  readonly total_edges: number;
+}
+
 export interface TraceInfo {
   readonly title: string;
   readonly task: string | null;
@@ -123,6 +171,10 @@ export interface TraceInfo {
   readonly decoding: Decoding | null;
   /** The decodings of the sequences after the first. */
   readonly more_decodings?: readonly Decoding[];
+  /** One per sequence, where each is the text with the weights of one checkpoint of a training. */
+  readonly frames?: readonly Frame[];
+  /** Of sequence 0, from `jumok circuit`. */
+  readonly circuit?: CircuitGraph | null;
   readonly notes: readonly string[];
 }
 

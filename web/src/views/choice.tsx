@@ -1,6 +1,7 @@
 /** Controls of settings: a select and a checkbox. */
 
 import type { Signal } from "@preact/signals";
+import { refuseOption } from "../state/settings";
 import { type Message, t } from "../i18n/i18n";
 import "./choice.css";
 
@@ -34,7 +35,9 @@ export function Toggle({ title, of }: { readonly title: Message; readonly of: Si
   );
 }
 
-/** The value of a setting, or the first option if the URL has an invalid value. */
+/** The value of a setting, or the first option if the URL has an invalid value, which is refused. */
 export function selected<T extends string>(of: Signal<T>, options: Readonly<Record<T, Message>>): T {
-  return Object.hasOwn(options, of.value) ? of.value : (Object.keys(options) as T[])[0];
+  if (Object.hasOwn(options, of.value)) return of.value;
+  queueMicrotask(() => refuseOption(of)); // not during rendering
+  return (Object.keys(options) as T[])[0];
 }

@@ -1,6 +1,6 @@
 /** The views in the order of their tabs, and the bundle of each. */
 
-import { alignment, calculation, compare, explanation, flow, generation, map, masks, neuron, positions } from "./viewInfo";
+import { alignment, calculation, circuit, compare, explanation, flow, generation, heads, masks, neuron, positions } from "./viewInfo";
 import { lines } from "./lines/lines";
 import { matrix } from "./matrix/matrix";
 import { type Bundle, registerViews } from "./bundles";
@@ -11,6 +11,7 @@ import type { ViewInfo } from "./view";
 import "./alignment/alignment.css";
 import "./calculation/calculation.css";
 import "./choice.css";
+import "./circuit/circuit.css";
 import "./compare/compare.css";
 import "./explanation/explanation.css";
 import "./flow/flow.css";
@@ -47,7 +48,8 @@ export const views: readonly Tab[] = [
   { ...masks, bundle: "lesson", group: "compute" },
   { ...generation, bundle: "reading", group: "generate" },
   { ...explanation, bundle: "reading", group: "explain" },
-  { ...map, bundle: "bench", group: "compare" },
+  { ...circuit, bundle: "reading", group: "explain" },
+  { ...heads, bundle: "bench", group: "compare" },
   { ...compare, bundle: "bench", group: "compare" },
 ];
 

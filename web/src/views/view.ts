@@ -18,6 +18,8 @@ export interface ViewInfo {
   /** Whether this trace has the data of the view; if not, `missing` says which data is missing. */
   readonly supports: (info: TraceInfo) => boolean;
   readonly missing: Message;
+  /** Whether the tab is left out where the trace has no data for it. */
+  readonly optional?: boolean;
 }
 
 /** The renderer of a view. */

@@ -46,7 +46,7 @@ export const alignment: ViewInfo = {
   title: { ko: "정렬", en: "alignment" },
   description: {
     ko: "행은 출력, 열은 입력. 동그라미는 최댓값, 점선은 행마다 평균 위치, 아래 막대는 입력 토큰이 받은 어텐션의 합입니다.",
-    en: "Rows: output; columns: input. Rings: maxima; dashed line: the mean position of each row; bars: the total attention each input token receives.",
+    en: "Rows: output; columns: input. Rings: maxima; dashed line: mean position of a row; bars: attention that an input token receives.",
   },
   supports: (info) => info.blocks.some(({ name }) => name === "cross"),
   missing: {
@@ -105,6 +105,21 @@ export const explanation: ViewInfo = {
   },
 };
 
+export const circuit: ViewInfo = {
+  id: "circuit",
+  title: { ko: "회로", en: "circuit" },
+  description: {
+    ko: "아래에서 위로 토큰, 레이어의 특징, 로짓. 선은 한 노드가 다른 노드에 더하거나(파랑) 빼는(빨강 점선) 값입니다.",
+    en: "Bottom to top: tokens, features of the layers, logits. Lines: what a node adds to another (blue) or subtracts (red, dashed).",
+  },
+  supports: (info) => Boolean(info.circuit),
+  missing: {
+    ko: "이 트레이스에는 회로가 없습니다: jumok circuit note --train, 그다음 jumok circuit note \"겨울은 추워요.\" --to circuit.html",
+    en: "This trace has no circuit: jumok circuit note --train, then jumok circuit note TEXT --to circuit.html.",
+  },
+  optional: true,
+};
+
 export const compare: ViewInfo = {
   id: "compare",
   title: { ko: "비교", en: "compare" },
@@ -116,8 +131,8 @@ export const compare: ViewInfo = {
   missing: { ko: "", en: "" },
 };
 
-export const map: ViewInfo = {
-  id: "map",
+export const heads: ViewInfo = {
+  id: "heads",
   title: { ko: "헤드", en: "heads" },
   description: {
     ko: "모든 헤드: 크게 그린 헤드 맵, 헤드마다 답에 주는 효과, 패턴 점수로 정렬하고 찾는 표.",

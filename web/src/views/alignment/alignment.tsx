@@ -20,7 +20,7 @@ import { alignmentDrawing, type AlignmentLayout, layoutOf, maxWeight } from "./d
 import "./alignment.css";
 
 const WIDTH = 690; // the stage of a page 1280 pixels wide
-const [AROUND, HEIGHT] = [84, 320]; // pixels above and below the picture in its box; its height before it is shown
+const [AROUND, AROUND_NARROW, HEIGHT] = [84, 150, 320]; // pixels above and below the picture in its box; its height before it is shown
 let shownSize: readonly [width: number, height: number] = [WIDTH, HEIGHT]; // exported pictures have the size of the screen
 
 export const alignment: ViewRenderer = {
@@ -57,7 +57,7 @@ function Stage({ trace }: StageProps) {
         <Toggle title={{ ko: "평균 위치", en: "mean positions" }} of={showMeanPath} />
       </div>
       {error ? <p role="alert">{error}</p> : null}
-      {value ? <Picture trace={trace} data={value} availableWidth={availableWidth} availableHeight={(box.current?.closest(".stage")?.clientHeight || innerHeight / 2) - AROUND} /> : null}
+      {value ? <Picture trace={trace} data={value} availableWidth={availableWidth} availableHeight={(box.current?.closest(".stage")?.clientHeight || innerHeight / 2) - (availableWidth < 760 ? AROUND_NARROW : AROUND)} /> : null}
     </div>
   );
 }

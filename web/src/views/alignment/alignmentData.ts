@@ -20,7 +20,7 @@ export const showMeanPath = setting("alignment", "path", true);
 
 export const SCOPES: Readonly<Record<"head" | "layer" | "model", Message>> = {
   head: { ko: "현재 헤드", en: "this head" },
-  layer: { ko: "현재 레이어의 모든 헤드", en: "all heads of the layer" },
+  layer: { ko: "현재 레이어의 모든 헤드", en: "heads of the layer" },
   model: { ko: "모든 레이어의 모든 헤드", en: "all heads of all layers" },
 };
 export const POOLINGS: Readonly<Record<Pool, Message>> = {
@@ -32,7 +32,7 @@ export const ROWS: Readonly<Record<"read" | "predicted", Message>> = {
   predicted: { ko: "예측한 토큰", en: "token predicted" },
 };
 export const MARKS: Readonly<Record<"argmax" | "mutual" | "none", Message>> = {
-  argmax: { ko: "행마다 최댓값", en: "maximum of each row" },
+  argmax: { ko: "행마다 최댓값", en: "row maximum" },
   mutual: { ko: "행과 열 모두 최댓값", en: "maximum of row and column" },
   none: { ko: "없음", en: "none" },
 };

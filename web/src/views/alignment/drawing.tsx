@@ -19,6 +19,7 @@ export interface AlignmentLayout {
   readonly cell: number;
   readonly left: number;
   readonly top: number;
+  readonly flat: boolean; // whether the names of the columns fit above them
   readonly width: number;
   readonly height: number;
   readonly bars: number; // the top of the coverage bars
@@ -26,15 +27,21 @@ export interface AlignmentLayout {
 
 /** The layout for an available box; a long source text is wider, a long target text higher. */
 export function layoutOf({ matrix: { rows, columns }, queries, keys }: AlignmentData, availableWidth: number, availableHeight: number): AlignmentLayout {
-  const widest = (labels: readonly Label[]) => Math.max(...labels.map(({ text }) => textWidth(shortLabel(text), FONT)), 40);
-  const left = Math.ceil(widest(queries) + GAP); // whole pixels: sharp edges
-  const slope = widest(keys) * 0.75;
+  const widest = (labels: readonly Label[]) => Math.max(...labels.map(({ text }) => textWidth(shortLabel(text), FONT)));
+  const left = Math.ceil(Math.max(widest(queries), 40) + GAP); // whole pixels: sharp edges
+  const within = (slope: number) => sized(rows, columns, left, slope, availableWidth, availableHeight);
+  const flat = within(0);
+  return flat.cell >= widest(keys) + 6 ? flat : within(Math.max(widest(keys), 40) * 0.75);
+}
+
+/** The layout with names of the columns that rise by `slope` and are as wide; 0: level. */
+function sized(rows: number, columns: number, left: number, slope: number, availableWidth: number, availableHeight: number): AlignmentLayout {
   const top = Math.ceil(slope + FONT + GAP);
   const room = availableHeight - top - 2 * GAP - BAR_HEIGHT - 18;
   const largest = Math.max(32, Math.min(MAX_CELL, Math.floor(room / rows)));
   const cell = Math.max(3, Math.min(largest, Math.floor((availableWidth - left - slope) / columns), Math.floor(Math.max(900, availableHeight) / rows)));
   const bars = top + rows * cell + GAP;
-  return { cell, left, top, bars, width: Math.ceil(left + columns * cell + slope), height: bars + BAR_HEIGHT + 18 };
+  return { cell, left, top, flat: slope === 0, bars, width: Math.ceil(left + columns * cell + slope), height: bars + BAR_HEIGHT + 18 };
 }
 
 function shortLabel(text: string): string {
@@ -44,7 +51,7 @@ function shortLabel(text: string): string {
   return fit < 0 ? letters.join("") : `${letters.slice(0, fit).join("")}…`;
 }
 
-export function alignmentDrawing(data: AlignmentData, colours: DrawingColours, ramp: Ramp, { cell, left, top, bars }: AlignmentLayout): VNode {
+export function alignmentDrawing(data: AlignmentData, colours: DrawingColours, ramp: Ramp, { cell, left, top, flat, bars }: AlignmentLayout): VNode {
   const { matrix, queries, keys, coverage, marked, centres } = data;
   const shade = tone(scale.value, maxWeight(data));
   const palette = Array.from({ length: 256 }, (_, i) => css(ramp, i));
@@ -71,7 +78,8 @@ export function alignmentDrawing(data: AlignmentData, colours: DrawingColours, r
         column % each ? null : (
           <text
             key={column}
-            transform={`translate(${left + (column + 0.5) * cell + 3} ${top - GAP}) rotate(-45)`}
+            transform={`translate(${left + (column + 0.5) * cell + (flat ? 0 : 3)} ${top - GAP})${flat ? "" : " rotate(-45)"}`}
+            text-anchor={flat ? "middle" : "start"}
             fill={special && dim ? colours.faint : colours.ink}
           >
             {shortLabel(text)}

@@ -3,7 +3,7 @@
 import { computed, type ReadonlySignal, type Signal, useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { useAsync } from "../../state/useAsync";
-import { setting } from "../../state/settings";
+import { checkAsked, setting } from "../../state/settings";
 import { focusedHead, step as stepNumber } from "../../state/state";
 import { t } from "../../i18n/i18n";
 import type { StageProps, ViewRenderer } from "../view";
@@ -54,6 +54,7 @@ function Calculation({ trace }: StageProps) {
     const isLast = before.current.all === all && before.current.number === all.length - 1;
     if (isLast && stepNumber.value === all.length) return goBeyond(trace, 1); // Space at the last step
     stepNumber.value = Math.min(stepNumber.value, all.length - 1); // another layer may have fewer steps
+    checkAsked({ t: stepNumber.value });
     before.current = { all, number: stepNumber.value };
   });
   const bugs = useMemo(() => availableBugs(trace, at), [trace, at]);

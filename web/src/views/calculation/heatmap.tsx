@@ -4,6 +4,7 @@ import { useCallback, useMemo } from "preact/hooks";
 import { Canvas, type Draw } from "../../draw/canvas";
 import { hatch, toCanvas } from "../../draw/paint";
 import { shade } from "../../draw/palette";
+import { textWidth } from "../../draw/svg";
 import type { Numbers } from "./arithmetic";
 import { type ColourScale, colourScale, heatmapImage } from "./paint";
 import { type Cell, type CellSignal, focusedCell, hoverCell, toggleCellLock } from "./cellFocus";
@@ -15,6 +16,7 @@ export interface HeatmapProps {
   readonly columns?: readonly string[] | undefined;
   readonly width: number;
   readonly height: number; // maximum
+  readonly largest?: number; // pixels of a cell, at most
   readonly focus: CellSignal;
   readonly locked: CellSignal;
   readonly hidden?: ((index: number) => boolean) | undefined; // by index
@@ -23,16 +25,17 @@ export interface HeatmapProps {
   readonly highlight?: (row: number, column: number) => { readonly row?: number; readonly column?: number };
 }
 
-const [MAX_CELL, MIN_LABELLED_CELL, SIDE, TOP] = [24, 11, 58, 46];
+const [MIN_LABELLED_CELL, SIDE, TOP, FLAT] = [11, 58, 46, 18];
 
-export function Heatmap({ label, numbers, rows, columns, width, height, focus, locked, hidden, scale: givenScale, highlight }: HeatmapProps) {
+export function Heatmap({ label, numbers, rows, columns, width, height, largest = 24, focus, locked, hidden, scale: givenScale, highlight }: HeatmapProps) {
   const [R, C] = [numbers.rows, numbers.columns];
-  const named = rows.length > 0 && Math.min((height - (columns ? TOP : 0)) / R, MAX_CELL) >= MIN_LABELLED_CELL;
+  const named = rows.length > 0 && Math.min((height - (columns ? TOP : 0)) / R, largest) >= MIN_LABELLED_CELL;
   const left = named ? SIDE : 0;
-  const cellWidth = Math.min((width - left) / C, MAX_CELL);
-  const top = named && columns && cellWidth >= MIN_LABELLED_CELL ? TOP : 0;
+  const cellWidth = Math.min((width - left) / C, largest);
+  const isFlat = Boolean(columns?.every((name) => textWidth(name, 11) <= Math.min(cellWidth, (height - FLAT) / R) - 2)); // names in one line above the columns
+  const top = named && columns && cellWidth >= MIN_LABELLED_CELL ? (isFlat ? FLAT : TOP) : 0;
   const square = columns ? Math.min(cellWidth, (height - top) / R) : 0; // queries and keys: square cells
-  const [w, h] = columns ? [square, square] : [(width - left) / C, Math.min((height - top) / R, MAX_CELL)];
+  const [w, h] = columns ? [square, square] : [(width - left) / C, Math.min((height - top) / R, largest)];
   const at = shade.value;
   const picture = useMemo(() => {
     const visible = hidden ? { ...numbers, data: Float64Array.from(numbers.data, (value, i) => (hidden(i) ? Number.NaN : value)) } : numbers;
@@ -59,9 +62,10 @@ export function Heatmap({ label, numbers, rows, columns, width, height, focus, l
           if (!isNamed(c, column, w)) continue;
           ink(column === c);
           g.save();
-          g.translate(left + (c + 0.5) * w, top - 3);
-          g.rotate(-Math.PI / 2);
-          g.fillText(fitText(g, columns[c], TOP - 4), 0, 0);
+          g.translate(left + (c + 0.5) * w, isFlat ? top / 2 : top - 3);
+          g.textAlign = isFlat ? "center" : "start";
+          if (!isFlat) g.rotate(-Math.PI / 2);
+          g.fillText(fitText(g, columns[c], isFlat ? w : TOP - 4), 0, 0);
           g.restore();
         }
       g.strokeStyle = colours.line;
@@ -71,7 +75,7 @@ export function Heatmap({ label, numbers, rows, columns, width, height, focus, l
       if (row !== undefined) g.strokeRect(left, top + row * h, C * w, h);
       if (column !== undefined) g.strokeRect(left + column * w, top, w, R * h);
     },
-    [picture, rows, columns, w, h, focus, locked, highlight],
+    [picture, rows, columns, w, h, isFlat, focus, locked, highlight],
   );
   const cellUnder = (event: MouseEvent): Cell | null => {
     const box = (event.currentTarget as HTMLElement).getBoundingClientRect();

@@ -247,7 +247,7 @@ export const STEP_TEXTS: Readonly<Record<StepId, StepText>> = {
   },
   feed_forward_pre_norm: { title: NORM, description: { ko: "FFN 앞에서 행마다 정규화합니다.", en: "Each row is normalized before the FFN." }, formula: norm },
   feed_forward_up: {
-    title: { ko: "FFN 첫 번째 층", en: "FFN: first layer" },
+    title: { ko: "FFN 첫 번째 선형층", en: "FFN: first layer" },
     description: ({ model }) => ({ ko: `위치마다 차원을 늘리고 활성화 함수 f를 적용합니다 (f = ${model.activation}).`, en: `Each position is projected to d_ff and passed through the activation f = ${model.activation}.` }),
     formula: ({ model }) => {
       if (model.bias == null) return null; // not known
@@ -257,7 +257,7 @@ export const STEP_TEXTS: Readonly<Record<StepId, StepText>> = {
     remark: { ko: "Conv1d로 구현하면 축이 바뀌어 크기가 [B, d_ff, T]입니다.", en: "In a Conv1d implementation the shape is [B, d_ff, T], with the axes swapped." },
   },
   feed_forward_down: {
-    title: { ko: "FFN 두 번째 층", en: "FFN: second layer" },
+    title: { ko: "FFN 두 번째 선형층", en: "FFN: second layer" },
     description: { ko: "d_model 차원으로 되돌립니다.", en: "Projected back to d_model." },
     formula: ({ model }) => (model.bias == null ? null : math("Y = H", sub("W", "2"), ...bias(model.bias, "2"))),
   },

@@ -15,10 +15,11 @@ import type { Matrix } from "../../trace/matrix";
 import type { Trace } from "../../trace/trace";
 import { headName } from "../../i18n/blocks";
 import { type Message, t } from "../../i18n/i18n";
+import { Examples } from "../../shell/answerBar";
 import { submitRequest } from "../../shell/runForm";
 import { useWidth } from "../width";
 import type { StageProps, ViewRenderer } from "../view";
-import { answerChanges, type Compared, compare, type Comparison, describe, chooseSource, chosenSource, otherText, sideA, sideB, SOURCES, type Source, texts } from "./compareData";
+import { answerChanges, type Compared, compare, type Comparison, describe, chooseSource, chosenSource, nameOfText, otherText, sideA, sideB, SOURCES, type Source, texts } from "./compareData";
 import "./compare.css";
 
 export const compareView: ViewRenderer = { Stage, svg, table };
@@ -45,7 +46,10 @@ function Stage({ trace }: StageProps) {
           {value && value.of === compared(a, b) ? <Panels found={value.found} width={width} /> : null}
         </>
       ) : (
-        <p>{t(NOTHING[chosenSource()])}</p>
+        <div class="invitation">
+          <p>{t(NOTHING[chosenSource()])}</p>
+          {chosenSource() === "run" && <Examples />}
+        </div>
       )}
     </div>
   );
@@ -65,8 +69,8 @@ function traceNumber(trace: Trace): number {
 
 const NOTHING: Readonly<Record<Source, Message>> = {
   run: {
-    ko: "비교할 실행이 아직 없습니다. 텍스트를 고치거나 헤드를 끄거나 다른 체크포인트로 다시 실행하면, 앞의 실행이 A가 됩니다.",
-    en: "There is no run to compare with yet: edit the text, mute a head or choose another checkpoint, and the run before becomes A.",
+    ko: "비교할 실행이 아직 없습니다. 예문을 누르거나, 텍스트를 고치거나 헤드를 끄거나 다른 체크포인트로 다시 실행하면 앞의 실행이 A가 됩니다.",
+    en: "There is no run to compare with yet: click an example, edit the text, mute a head or choose another checkpoint, and the run before becomes A.",
   },
   text: { ko: "이 트레이스에는 텍스트가 하나뿐입니다.", en: "This trace has one text only." },
   head: { ko: "고정한 헤드가 없습니다. 헤드 맵에서 Shift를 누르고 클릭하면 고정됩니다.", en: "No head is pinned: Shift-click one in the head map." },
@@ -92,7 +96,7 @@ function Controls() {
       </label>
       {chosenSource() === "text" && texts() > 2 && (
         <select value={otherText.value} aria-label={t({ ko: "A의 텍스트", en: "text of A" })} onChange={(event) => (otherText.value = Number(event.currentTarget.value))}>
-          {Array.from({ length: texts() }, (_, i) => (i === sequence.value ? null : <option key={i} value={i}>{i}</option>))}
+          {Array.from({ length: texts() }, (_, i) => (i === sequence.value ? null : <option key={i} value={i}>{nameOfText(i)}</option>))}
         </select>
       )}
       {live && chosenSource() === "run" && (

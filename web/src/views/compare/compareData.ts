@@ -8,7 +8,7 @@ import type { HeadLocation } from "../../trace/format";
 import type { Matrix } from "../../trace/matrix";
 import type { Trace } from "../../trace/trace";
 import { type Message, t } from "../../i18n/i18n";
-import { BLOCKS, headName } from "../../i18n/blocks";
+import { BLOCKS, frameName, headName } from "../../i18n/blocks";
 import { displayText } from "../../draw/text";
 import { alignTokens } from "./align";
 
@@ -39,6 +39,12 @@ export function chooseSource(source: Source): void {
 export function texts(): number {
   const info = currentTrace.value?.info;
   return Math.max(0, ...Object.values(info?.sides ?? {}).map((rows) => rows?.length ?? 0));
+}
+
+/** A text of the trace: its number, or its checkpoint. */
+export function nameOfText(number: number): string {
+  const frame = currentTrace.value?.info.frames?.[number];
+  return frame ? frameName(frame) : String(number);
 }
 
 /** One side of the comparison. */
@@ -101,6 +107,8 @@ export function describe({ trace, location, run }: Compared): string {
   const parts = [`${t(BLOCKS[location.block])} ${headName(location)}`, shorten(displayText(tokens?.text ?? ""))];
   if (info.muted.length) parts.push(t({ ko: `끈 헤드 ${info.muted.map((head) => head.join(".")).join(", ")}`, en: `muted ${info.muted.map((head) => head.join(".")).join(", ")}` }));
   if (run?.checkpoint) parts.push(run.checkpoint);
+  const frame = info.frames?.[location.sequence];
+  if (frame) parts.push(frameName(frame));
   return parts.join(" · ");
 }
 

@@ -69,12 +69,9 @@ function Stage({ trace }: StageProps) {
   const { content, width, height } = classBars(found, PAGE_COLOURS);
   return (
     <div class="explanation">
-      <svg role="img" aria-label={summary(found)} width={width} height={height} viewBox={`0 0 ${width} ${height}`}>
-        {content}
-      </svg>
-      <p aria-live="polite">
-        {summary(found)} <RunWithoutWord of={found} />
-      </p>
+      {found.source.truncated ? <p>{t(unread(found.source.truncated))}</p> : null}
+      {explained.words.length ? <Text of={found} /> : <p>{t(NO_WORDS)}</p>}
+      {contributions.length ? <Legend max={colourRange(contributions)} /> : null}
       <label class="choice">
         {t({ ko: "단어의 기여도:", en: "contribution of words to" })}
         <select value={found.label} onChange={(event) => (labelSetting.value = Number(event.currentTarget.value))}>
@@ -85,9 +82,12 @@ function Stage({ trace }: StageProps) {
           ))}
         </select>
       </label>
-      {found.source.truncated ? <p>{t(unread(found.source.truncated))}</p> : null}
-      {explained.words.length ? <Text of={found} /> : <p>{t(NO_WORDS)}</p>}
-      {contributions.length ? <Legend max={colourRange(contributions)} /> : null}
+      <p aria-live="polite">
+        {summary(found)} <RunWithoutWord of={found} />
+      </p>
+      <svg role="img" aria-label={summary(found)} width={width} height={height} viewBox={`0 0 ${width} ${height}`}>
+        {content}
+      </svg>
       <p>{agreement(explained.agreement)}</p>
       <p>{t(CAUTION)}</p>
     </div>
@@ -110,8 +110,8 @@ const NO_WORDS: Message = {
   en: "This trace has no predictions with deleted words.",
 };
 const CAUTION: Message = {
-  ko: "어텐션은 설명이 아닙니다: 가중치가 큰 단어를 삭제해도 예측이 그대로일 수 있습니다. 단어를 하나씩 삭제하면 단어 사이의 상호작용은 보이지 않습니다.",
-  en: "Attention is not explanation: deleting a word with a large weight may not change the prediction. Deleting one word at a time does not show interactions between words.",
+  ko: "단어를 하나씩 삭제하면 단어 사이의 상호작용은 보이지 않습니다.",
+  en: "Deleting one word at a time does not show interactions between words.",
 };
 
 const unread = (pieces: number): Message => ({
@@ -127,12 +127,14 @@ function agreement(value: number | null): string {
   });
 }
 
+const SHORT = 60; // characters, of which the words are large
+
 /** The text: each word with a background for its contribution, and the number below. */
 function Text({ of: { source, explained, contributions, deleted } }: { readonly of: Explanation }) {
   const max = colourRange(contributions);
   const ramp = diverging(shade.value);
   return (
-    <p class="explanation-text">
+    <p class={source.text.length > SHORT ? "explanation-text" : "explanation-text short"}>
       {textParts(source, explained.words).map(({ text: part, word, read }, i) =>
         word < 0 ? (
           <Between key={i} text={part} read={read} />

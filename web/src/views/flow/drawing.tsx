@@ -213,8 +213,11 @@ function fit(text: string, width: number, size: number): string {
   return end < letters.length ? `${letters.slice(0, end).join("")}…` : text;
 }
 
-/** A token below or above its column; slanted if the columns are narrow. */
-function tokenText(text: string, row: number, y: number, stack: Stack, end: "start" | "end", fill: string, bold = false): VNode {
+const SLANTED_PITCH = 13; // pixels that a slanted text needs
+
+/** A token below or above its column; slanted if the columns are narrow, and not all of them if they are narrower. */
+function tokenText(text: string, row: number, y: number, stack: Stack, end: "start" | "end", fill: string, bold = false): VNode | null {
+  if (stack.slanted && row % Math.ceil(SLANTED_PITCH / stack.pitch)) return null;
   const x = xOf(stack, row);
   const slant = stack.slanted ? { "text-anchor": end, transform: `rotate(-50 ${round(x)} ${round(y)})` } : { "text-anchor": "middle" };
   return (
@@ -266,8 +269,8 @@ function titleTexts(column: Column, part: Part, { gutter }: Stack, info: TraceIn
       {kind === "embedding" && addsPositions(info.model) ? <g transform={`translate(${gutter.anchor === "end" ? -16 : 16} 0)`}>{write(top - 14, isNarrow ? "PE" : t({ ko: "위치 인코딩", en: "Positional Encoding" }))}</g> : null}
       {kind === "attention" || kind === "cross" ? write(attentionY, title(column, info, isNarrow)) : null}
       {kind === "feed_forward" || kind === "output" ? write((top + bottom) / 2, title(column, info, isNarrow)) : null}
-      {part.norm === null || gutter.width < 60 ? null : write(part.norm, info.model.norm_first ? t({ ko: "Add (잔차 연결)", en: "Add" }) : "Add & Norm", colours.faint)}
-      {part.before === null || gutter.width < 60 ? null : write(part.before, "Norm", colours.faint)}
+      {part.norm === null || isNarrow ? null : write(part.norm, info.model.norm_first ? t({ ko: "Add (잔차 연결)", en: "Add" }) : "Add & Norm", colours.faint)}
+      {part.before === null || isNarrow ? null : write(part.before, "Norm", colours.faint)}
     </g>
   );
 }

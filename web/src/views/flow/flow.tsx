@@ -8,6 +8,7 @@ import { BLOCKS } from "../../i18n/blocks";
 import { t } from "../../i18n/i18n";
 import { selectHead } from "../../state/actions";
 import { focusedHead, head, key, layer, query, sequence, step, view } from "../../state/state";
+import { checkAsked } from "../../state/settings";
 import { useAsync } from "../../state/useAsync";
 import { readableDecoding, rowOfStep } from "../../trace/decoding";
 import type { HeadLocation } from "../../trace/format";
@@ -51,6 +52,7 @@ function Player({ trace, flow }: { readonly trace: Trace; readonly flow: Flow })
   const hovered = useSignal<Item | null>(null);
   useEffect(() => {
     if (step.value > stages.length) step.value = 0; // after the last stage, the whole picture; another view may have more steps
+    checkAsked({ t: step.value });
     if (!playing.value) time.value = momentOf(step.value);
   }, [step.value, count, stages]);
   usePlayback(time, playing, count);

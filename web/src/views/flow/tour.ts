@@ -127,7 +127,7 @@ function describe({ kind, side, block }: Column, flow: Flow, info: TraceInfo): P
     case "feed_forward":
       return {
         title: { ko: "피드포워드 (feed-forward)", en: "Position-wise feed-forward" },
-        text: { ko: `토큰마다 따로, 같은 두 층의 신경망을 계산합니다${model.d_ff ? ` (${model.d_model} → ${model.d_ff} → ${model.d_model})` : ""}. 토큰끼리는 정보를 주고받지 않습니다. ${norm.ko}`, en: `The same network of two layers for each token alone${model.d_ff ? ` (${model.d_model} → ${model.d_ff} → ${model.d_model})` : ""}; tokens do not exchange information here. ${norm.en}` },
+        text: { ko: `토큰마다 따로, 같은 선형층 두 개를 계산합니다${model.d_ff ? ` (${model.d_model} → ${model.d_ff} → ${model.d_model})` : ""}. 토큰끼리는 정보를 주고받지 않습니다. ${norm.ko}`, en: `The same two linear layers for each token alone${model.d_ff ? ` (${model.d_model} → ${model.d_ff} → ${model.d_model})` : ""}; tokens do not exchange information here. ${norm.en}` },
       };
     case "lens":
       return {

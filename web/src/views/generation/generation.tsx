@@ -12,7 +12,7 @@ import { type DrawingColours, element, label, markup, PAGE_COLOURS, PRINT_COLOUR
 import { displayText, readablePieces } from "../../draw/text";
 import { useAsync } from "../../state/useAsync";
 import { selectHead } from "../../state/actions";
-import { setting } from "../../state/settings";
+import { checkAsked, setting } from "../../state/settings";
 import { block, head, layer, sequence, step } from "../../state/state";
 import type { Decoding, HeadLocation } from "../../trace/format";
 import { sliceRows } from "../../trace/rowSlice";
@@ -123,6 +123,7 @@ function Stage({ trace }: StageProps) {
   });
   useEffect(() => {
     step.value = Math.max(0, Math.min(step.value, count - 1)); // another view may have more steps
+    if (count) checkAsked({ t: step.value });
   });
   if (!decoding || count === 0) return <p>{t(about.missing)}</p>;
   return (
@@ -138,7 +139,7 @@ function Stage({ trace }: StageProps) {
         event.stopPropagation();
       }}
     >
-      <Controls at={at} count={count} method={decoding.method} />
+      <Controls at={at} count={count} decoding={decoding} />
       <Prefix trace={trace} decoding={decoding} at={at} />
       <div class="generation-panels">
         <Panel title={{ ko: "어텐션", en: "Attention" }}>
@@ -194,7 +195,7 @@ function handleKey(name: string, count: number): boolean {
   return true;
 }
 
-function Controls({ at, count, method }: { readonly at: number; readonly count: number; readonly method: Decoding["method"] }) {
+function Controls({ at, count, decoding }: { readonly at: number; readonly count: number; readonly decoding: Decoding }) {
   const button = (sign: string, name: Message, act: () => void) => (
     <button type="button" aria-label={t(name)} title={t(name)} onClick={act}>
       {sign}
@@ -216,9 +217,14 @@ function Controls({ at, count, method }: { readonly at: number; readonly count: 
         </output>
       </label>
       <Choice title={{ ko: "속도", en: "speed" }} of={speed} options={SPEED} />
-      <span>{t(METHOD[method])}</span>
+      <span>{methodText(decoding)}</span>
     </div>
   );
+}
+
+/** The method; of a sample with its seed. */
+function methodText({ method, settings }: Decoding): string {
+  return method === "sampling" ? `${t(METHOD.sampling)} · seed ${String(settings.seed)}` : t(METHOD[method]);
 }
 
 /** The readable pieces before a step. */
@@ -265,7 +271,7 @@ function Svg({ of: { content, width, height }, label }: { readonly of: Drawing; 
 }
 
 function attentionBars(keys: AttentionRow, colours: DrawingColours): Drawing {
-  return bars(keys.bars, colours, 150, Math.max(...keys.bars.flatMap(({ values }) => values.map(Number))));
+  return bars(keys.bars, colours, 240, Math.max(...keys.bars.flatMap(({ values }) => values.map(Number))));
 }
 
 function attentionNote({ block, head, fraction, bars: { length }, all }: AttentionRow): string {
@@ -275,7 +281,7 @@ function attentionNote({ block, head, fraction, bars: { length }, all }: Attenti
 
 function candidateBars(decoding: Decoding, at: number, colours: DrawingColours): Drawing {
   const listed = candidateRows(decoding.steps[at]);
-  const both = decoding.steps[at].after.length > 0;
+  const both = isFiltered(decoding, at);
   return bars(
     listed.map(({ piece, before, after, forbidden, chosen }) => ({
       name: piece,
@@ -284,20 +290,25 @@ function candidateBars(decoding: Decoding, at: number, colours: DrawingColours):
       note: forbidden ? t({ ko: "금지", en: "banned" }) : chosen ? t(decoding.method === "given" ? GIVEN : CHOSEN) : undefined,
     })),
     colours,
-    120,
+    both ? 160 : 240,
     Math.max(0.05, ...listed.flatMap(({ before, after }) => [before ?? 0, after ?? 0])),
   );
+}
+
+/** Whether filters or penalties have changed the candidates of a step. */
+function isFiltered({ steps }: Decoding, at: number): boolean {
+  return steps[at].after.length > 0 && candidateRows(steps[at]).some(({ before, after }) => before === null || after === null || Math.abs(before - after) > 1e-6);
 }
 
 const GIVEN: Message = { ko: "주어짐", en: "given" };
 const CHOSEN: Message = { ko: "선택", en: "chosen" };
 
 function candidateNote(decoding: Decoding, at: number): string {
-  const { chosen: token, before, after } = decoding.steps[at];
+  const { chosen: token, before } = decoding.steps[at];
   if (!token) return t(ANSWER_ENDED);
   const rank = before.findIndex(({ id }) => id === token.id) + 1 || `> ${before.length}`;
   const log = Number.isFinite(token.log_probability) ? `, log p ${formatNumber(token.log_probability, 3)}` : "";
-  const filters = after.length ? t({ ko: " 회색: 필터 전, 색: 필터 후.", en: " Gray: before the filters; color: after." }) : "";
+  const filters = isFiltered(decoding, at) ? t({ ko: " 회색: 필터 전, 색: 필터 후.", en: " Gray: before the filters; color: after." }) : "";
   return `${displayText(token.piece)}: ${t({ ko: "순위", en: "rank" })} ${rank}${log}.${filters}`;
 }
 
@@ -364,13 +375,14 @@ function Cache({ trace, decoding: { steps }, at }: { readonly trace: Trace; read
 
 function Settings({ settings }: Pick<Decoding, "settings">) {
   return (
-    <Panel title={{ ko: "설정", en: "Settings" }}>
+    <details>
+      <summary>{t({ ko: "설정", en: "Settings" })}</summary>
       <p>
         {Object.entries(settings)
           .map(([name, value]) => `${name} = ${String(value ?? "") || "–"}`)
           .join(" · ") || "–"}
       </p>
-    </Panel>
+    </details>
   );
 }
 
@@ -390,7 +402,7 @@ async function svg(trace: Trace): Promise<string> {
     Math.max(candidatesX + candidates.width, tree?.width ?? 0) + 24,
     treeY + (tree ? tree.height : 0),
     `${t(about.title)} ${at + 1}/${decoding.steps.length}`,
-    label(12, 22, `${at + 1}/${decoding.steps.length} · ${t(METHOD[decoding.method])}`, { size: 11, fill: PRINT_COLOURS.faint }),
+    label(12, 22, `${at + 1}/${decoding.steps.length} · ${methodText(decoding)}`, { size: 11, fill: PRINT_COLOURS.faint }),
     label(12, 44, before, { bold: true }),
     keys && label(12, 68, attentionNote(keys), { size: 11, fill: PRINT_COLOURS.faint }),
     label(12 + candidatesX, 68, t({ ko: "후보: 필터 전 → 후", en: "candidates: before → after the filters" }), { size: 11, fill: PRINT_COLOURS.faint }),

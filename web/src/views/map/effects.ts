@@ -1,7 +1,7 @@
-/** The effect of each head on the answer, computed by the server: each head muted, or with its output for another text; and that of each hidden state. */
+/** The effect of each head on the answer, computed by the server or by the model in the page: each head muted, or with its output for another text; and that of each hidden state. */
 
 import { signal } from "@preact/signals";
-import { baseline, currentRun, currentTrace, effectsOf, measuredEffects, muted, requestBody, type Run } from "../../state/session";
+import { baseline, currentRun, currentTrace, effectsOf, inPage, measuredEffects, muted, requestBody, type Run } from "../../state/session";
 import { errorText } from "../../state/useAsync";
 import { request } from "../../shell/runForm";
 import { post } from "../../trace/api";
@@ -38,6 +38,12 @@ export async function measureEffects(other: string | null = null, hidden = false
   measuring.value = true;
   effectsError.value = null;
   try {
+    if (inPage.muteEach) {
+      await new Promise((resolve) => setTimeout(resolve)); // the button shows that it computes
+      measuredEffects.value = { trace, effects: inPage.muteEach(trace.info) };
+      measuring.value = false;
+      return;
+    }
     const answer = await post("api/effects", { ...requestBody(run), ...(other === null ? {} : { other, hidden }) });
     measuredEffects.value = { trace, effects: (await answer.json()) as Effects };
   } catch (error) {

@@ -30,8 +30,8 @@ const COLUMNS: Readonly<Record<Column, Message>> = {
   effect: { ko: "답의 변화", en: "change of the answer" },
   ...ORDERS,
 };
-const by = setting<Column>("map", "column", "head");
-const least = setting("map", "least", 0);
+const by = setting<Column>("heads", "column", "head");
+const least = setting("heads", "least", 0);
 
 const MAX_ROWS = 200;
 const MAX_MAP_CELL = 140;
@@ -53,9 +53,10 @@ function Stage({ trace }: StageProps) {
 
 function EffectMap({ trace, width }: { readonly trace: Trace; readonly width: number }) {
   const effects = effectsOf(trace);
-  const live = liveModel.value?.traces && !liveModel.value.in_page;
+  const live = liveModel.value?.traces;
+  const inPage = liveModel.value?.in_page;
   const other = otherText();
-  if (!live && !effects) return liveModel.value?.in_page ? <p class="hint">{t(ONLY_SERVER)}</p> : null;
+  if (!live && !effects) return null;
   const { drawing, size } = effects ? effectDrawing(trace, effects, Math.max(width - 16, 200), PAGE_COLOURS, diverging(shade.value)) : { drawing: null, size: [0, 0] as const };
   return (
     <section>
@@ -64,13 +65,16 @@ function EffectMap({ trace, width }: { readonly trace: Trace; readonly width: nu
         <button type="button" data-role="sweep" disabled={measuring.value} onClick={() => void measureEffects()}>
           {measuring.value ? t({ ko: "계산 중…", en: "computing…" }) : t({ ko: "헤드를 하나씩 끄기", en: "mute each head in turn" })}
         </button>
+        {!inPage && <>
         <button type="button" data-role="patch" disabled={measuring.value || other === null} title={other ?? t(NO_OTHER)} onClick={() => void measureEffects(other)}>
           {t({ ko: "헤드를 하나씩 A의 출력으로 (활성화 패칭)", en: "give each head its output for A (activation patching)" })}
         </button>
         <button type="button" data-role="patch-hidden" disabled={measuring.value || other === null} title={other ?? t(NO_OTHER)} onClick={() => void measureEffects(other, true)}>
           {t({ ko: "은닉 상태를 하나씩 A의 것으로 (레이어 × 위치)", en: "give each hidden state its value for A (layer × position)" })}
         </button>
+        </>}
       </p>}
+      {inPage && <p class="hint">{t(ONLY_SERVER)}</p>}
       {effectsError.value && <p role="alert">{effectsError.value}</p>}
       {effects && (
         <>
@@ -101,8 +105,8 @@ function EffectMap({ trace, width }: { readonly trace: Trace; readonly width: nu
 }
 
 const ONLY_SERVER: Message = {
-  ko: "헤드의 효과와 활성화 패칭은 서버가 계산합니다: jumok view로 모델을 여십시오.",
-  en: "Effects of heads and activation patching are computed by a server: open the model with jumok view.",
+  ko: "활성화 패칭은 서버가 계산합니다: jumok view로 모델을 여십시오.",
+  en: "Activation patching is computed by a server: open the model with jumok view.",
 };
 const NO_OTHER: Message = { ko: "먼저 다른 텍스트를 실행하세요: 앞의 실행이 A입니다.", en: "Run another text first: the run before is A." };
 

@@ -3,6 +3,7 @@
 import { useMemo } from "preact/hooks";
 import type { Shade } from "../../draw/colours";
 import { shade } from "../../draw/palette";
+import { selectHead } from "../../state/actions";
 import { useAsync } from "../../state/useAsync";
 import { setting } from "../../state/settings";
 import { focusedHead, sequence } from "../../state/state";
@@ -17,7 +18,7 @@ import { pieceNames } from "../calculation/steps";
 import { formatNumber } from "../../draw/numbers";
 import { masks as about } from "../viewInfo";
 import type { StageProps, ViewRenderer } from "../view";
-import { useWidth } from "../width";
+import { useRoom } from "../width";
 import "./masks.css";
 import { loadMasks, type MaskData, printMaskRow } from "./maskData";
 
@@ -81,6 +82,27 @@ function scaleOf(numbers: Numbers, mask: Numbers | undefined, at: Shade): Colour
   return numbers === mask ? { ...found, tone: (value: number) => 0.35 * value } : found;
 }
 
+/** Why all cells are open, and where some are not. */
+function NothingHidden({ trace }: { readonly trace: Trace }) {
+  const decoder = trace.info.blocks.find(({ name }) => name === "decoder");
+  return (
+    <p class="hint">
+      {t({ ko: "이 블록에는 가린 셀이 없습니다. ", en: "No cell of this block is masked. " })}
+      {decoder && (
+        <button type="button" data-role="show-decoder" onClick={() => selectHead({ block: "decoder", layer: Math.min(focusedHead.value.layer, decoder.layers - 1), head: 0 })}>
+          {t({ ko: "디코더의 마스크 보기", en: "show the mask of the decoder" })}
+        </button>
+      )}{" "}
+      {t({
+        ko: "패딩을 가린 열은 길이가 다른 두 문장을 함께 트레이스하면 보입니다: jumok view note --lesson",
+        en: "Columns of padding are in a trace of two texts of unequal length: jumok view note --lesson",
+      })}
+    </p>
+  );
+}
+
+const AROUND = 200; // pixels of the stage without two rows of pictures
+
 function MaskPanels({ trace, masks }: { readonly trace: Trace; readonly masks: MaskData }) {
   const block = trace.block(focusedHead.value.block);
   const { rows, columns } = useMemo(() => axisNames(trace), [trace, focusedHead.value]);
@@ -88,9 +110,10 @@ function MaskPanels({ trace, masks }: { readonly trace: Trace; readonly masks: M
   const sequences = trace.info.sides[block.queries]?.length ?? 1;
   const shape = (numbers: readonly number[]) => `torch.Size([${numbers.join(", ")}])`;
   const matrix = [masks.combined.rows, masks.combined.columns];
-  const [box, width] = useWidth(734);
-  const across = Math.max(1, Math.min(3, Math.floor((width + 8) / 232)));
-  const size = Math.min(224, Math.floor((width + 8) / across) - 16);
+  const [box, width, height] = useRoom(734);
+  const isPhone = width < 456;
+  const across = isPhone ? (Math.max(rows.length, columns.length) > 10 ? 1 : 2) : Math.min(3, Math.floor((width + 8) / 232));
+  const size = Math.min(Math.max(across === 1 ? 300 : 224, (height - AROUND) / (6 / across)), Math.floor((width + 8) / across) - 16);
   return (
     <div class="masks" tabIndex={0} ref={box}>
       <p class="masks-row">
@@ -109,7 +132,8 @@ function MaskPanels({ trace, masks }: { readonly trace: Trace; readonly masks: M
         </label>
       </p>
       <FocusedCellDetails masks={masks} rows={rows} columns={columns} />
-      <div class="masks-tiles">
+      {Array.from(masks.combined.data).every((one) => one === 1) ? <NothingHidden trace={trace} /> : null}
+      <div class="masks-tiles" style={isPhone ? { gridTemplateColumns: `repeat(${across}, 1fr)` } : undefined}>
         {tiles.map(({ title, numbers, mask }) => (
           <section key={title.en}>
             <h2>{t(title)}</h2>
@@ -139,7 +163,7 @@ function Picture({ label, numbers, mask, rows, columns, size }: PictureProps) {
   const at = shade.value;
   const hidden = useMemo(() => mask && ((i: number) => mask.data[i] === 0), [mask]);
   const scale = useMemo(() => scaleOf(numbers, mask, at), [numbers, mask, at]);
-  return <Heatmap label={label} numbers={numbers} rows={rows} columns={columns} width={size} height={size} focus={hoveredCell} locked={lockedCell} hidden={hidden} scale={scale} />;
+  return <Heatmap label={label} numbers={numbers} rows={rows} columns={columns} width={size} height={size} largest={44} focus={hoveredCell} locked={lockedCell} hidden={hidden} scale={scale} />;
 }
 
 /** The focused cell in all six panels, as text. */

@@ -6,16 +6,16 @@ import { vector } from "./headData";
 import { formatShort } from "./format";
 import { products } from "./recompute";
 
-export const CHART_HEIGHT = 112;
-const LEFT = 22;
-const [TOP, PLOT] = [40, 54];
+/** The height of a chart without its plot. */
+export const CHART = 58;
+const [LEFT, TOP] = [22, 40];
 
-export function chart({ data, queryRow, ranges, columns, shade, colours }: HeadDrawing, key: number) {
+export function chart({ data, queryRow, ranges, plot: PLOT, shade, colours }: HeadDrawing, key: number, width: number) {
   const { order, query } = queryRow;
   const q = vector(data.parts.q, query);
   const k = vector(data.parts.k, key);
   const { each, running } = products(q, k, order);
-  const plotWidth = columns.total - LEFT - 52;
+  const plotWidth = width - LEFT - 52;
   const step = plotWidth / order.length;
   const minValue = Math.min(0, ...running, ...each);
   const maxValue = Math.max(1e-6, ...running, ...each);

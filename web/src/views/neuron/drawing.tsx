@@ -9,8 +9,13 @@ import { formatShort, scaleText } from "./format";
 import { products } from "./recompute";
 
 export const HEAD = 40; // pixels above the rows
-export const ROW = 22;
+const [MIN_ROW, MAX_ROW] = [22, 40];
 const BAR = 72; // pixels of the weight 1
+
+/** The height of a row, of which `count` have room in `height` pixels where they can. */
+export function rowHeight(count: number, height: number): number {
+  return Math.max(MIN_ROW, Math.min(MAX_ROW, Math.floor(height / count)));
+}
 
 export interface Columns {
   readonly token: number; // right edge of the key texts
@@ -73,6 +78,8 @@ export interface HeadDrawing {
   readonly queryRow: QueryRow;
   readonly ranges: Ranges;
   readonly columns: Columns;
+  readonly row: number; // pixels: the height of a row
+  readonly plot: number; // and of the plot of a pair
   readonly shade: Shade;
   readonly colours: DrawingColours;
 }
@@ -111,7 +118,7 @@ export function tableHead({ data, queryRow, ranges, columns, shade, colours }: H
 }
 
 /** The rows of some keys. */
-export function tableBody({ data, queryRow, ranges, columns, shade, colours }: HeadDrawing, keys: readonly number[]) {
+export function tableBody({ data, queryRow, ranges, columns, row: ROW, shade, colours }: HeadDrawing, keys: readonly number[]) {
   const { query, row, recorded, order } = queryRow;
   const q = vector(data.parts.q, query);
   const vectors = keys.map((key) => vector(data.parts.k, key));
@@ -152,9 +159,9 @@ export function tableBody({ data, queryRow, ranges, columns, shade, colours }: H
               stroke-width={1.25}
             />
             <circle cx={running + sumWidth} cy={sums[sums.length - 1]} r={2.2} fill={visible ? colours.accent : colours.faint} />
-            {visible ? <rect x={columns.numbers[3] + 14} y={ROW - 4} width={BAR} height={2} fill={colours.line} /> : null}
-            <rect x={columns.numbers[3] + 14} y={ROW - 4} width={BAR * recorded[key]} height={2} fill={colours.accent} />
-            <text x={columns.token} y={16} font-size={13} text-anchor="end">
+            {visible ? <rect x={columns.numbers[3] + 14} y={ROW / 2 + 7} width={BAR} height={2} fill={colours.line} /> : null}
+            <rect x={columns.numbers[3] + 14} y={ROW / 2 + 7} width={BAR * recorded[key]} height={2} fill={colours.accent} />
+            <text x={columns.token} y={ROW / 2 + 5} font-size={13} text-anchor="end">
               {fitText(data.keys[key], columns.token - 8)}
             </text>
             {numbers.map((text, i) => (
@@ -162,7 +169,7 @@ export function tableBody({ data, queryRow, ranges, columns, shade, colours }: H
                 key={i}
                 font-family={colours.mono}
                 x={columns.numbers[i]}
-                y={15}
+                y={ROW / 2 + 4}
                 text-anchor="end"
                 fill={i < 5 ? undefined : right ? colours.faint : colours.bad}
               >

@@ -6,7 +6,7 @@ import { hoverOver, toggleLock } from "../../state/actions";
 import { key as lockedKey, query as lockedQuery } from "../../state/state";
 import { t } from "../../i18n/i18n";
 import { queryBody, type QueryColumn, queryHead, queryLines } from "./queries";
-import { HEAD, type HeadDrawing, ROW, tableBody, tableHead } from "./drawing";
+import { HEAD, type HeadDrawing, tableBody, tableHead } from "./drawing";
 import type { Selection } from "./headData";
 import { formatShort } from "./format";
 import { shown } from "./picture";
@@ -18,7 +18,7 @@ interface KeysProps {
 }
 
 export function KeyList({ drawing, queryColumn, selection }: KeysProps) {
-  const { data, queryRow, columns } = drawing;
+  const { data, queryRow, columns, row: ROW } = drawing;
   const { query, recorded } = queryRow;
   const scroller = useRef<HTMLDivElement>(null);
   const height = useSignal(320);
@@ -100,7 +100,7 @@ export function KeyList({ drawing, queryColumn, selection }: KeysProps) {
             move();
           }}
         >
-          <FocusMark selection={selection} left={left} />
+          <FocusMark selection={selection} left={left} row={ROW} />
           {rows.map((at) => (
             <div
               key={at}
@@ -111,7 +111,7 @@ export function KeyList({ drawing, queryColumn, selection }: KeysProps) {
               aria-posinset={at + 1}
               aria-label={`${data.keys[at]} ${formatShort(recorded[at], 4)}`}
               title={data.keys[at]}
-              style={{ top: `${at * ROW}px`, left: `${left}px` }}
+              style={{ top: `${at * ROW}px`, left: `${left}px`, height: `${ROW}px` }}
             />
           ))}
           <svg style={{ top: `${from * ROW}px` }} width={left + columns.total} height={Math.max(rows.length, queryRows.length) * ROW} aria-hidden="true">
@@ -126,12 +126,12 @@ export function KeyList({ drawing, queryColumn, selection }: KeysProps) {
 }
 
 /** The background of the focused key, and a bar next to the locked one. */
-function FocusMark({ selection, left }: { selection: ReadonlySignal<Selection>; left: number }) {
+function FocusMark({ selection, left, row }: { selection: ReadonlySignal<Selection>; left: number; row: number }) {
   const { key, locked } = selection.value;
   return (
     <>
-      <div class="neuron-mark" style={{ top: `${key * ROW}px`, left: `${left}px` }} />
-      {locked !== null && <div class="neuron-locked" style={{ top: `${locked * ROW}px`, left: `${left}px` }} />}
+      <div class="neuron-mark" style={{ top: `${key * row}px`, left: `${left}px`, height: `${row}px` }} />
+      {locked !== null && <div class="neuron-locked" style={{ top: `${locked * row}px`, left: `${left}px`, height: `${row}px` }} />}
     </>
   );
 }

@@ -11,14 +11,17 @@ import { neuron as about } from "../viewInfo";
 import { formatDifference } from "../calculation/formatSum";
 import { Choice, Toggle } from "../choice";
 import type { StageProps, ViewRenderer } from "../view";
-import { useWidth } from "../width";
-import { columnsOf, rangesOf } from "./drawing";
+import { useRoom } from "../width";
+import { columnsOf, rangesOf, rowHeight } from "./drawing";
 import { type HeadData, loadHead, pairs, select, sort, SORTS } from "./headData";
 import { KeyList } from "./keys";
 import "./neuron.css";
 import { queryColumnOf } from "./queries";
 import { Pair } from "./pair";
 import { shown, svg, table } from "./picture";
+
+const [AROUND, AROUND_NARROW] = [280, 400]; // pixels of the stage without the rows and the plot of the pair
+const [MIN_PLOT, MAX_PLOT] = [54, 150];
 
 export const neuron: ViewRenderer = { Stage: Neuron, svg, table };
 
@@ -29,14 +32,18 @@ function Neuron({ trace }: StageProps) {
 }
 
 function HeadView({ data }: { data: HeadData }) {
-  const [box, width] = useWidth(760);
+  const [box, width, height] = useRoom(760);
   const selection = useComputed(() => select(data, { query: focusQuery.value, key: focusKey.value, locked: key.value }));
   const queryRow = useComputed(() => selection.value.queryRow).value;
   const queryColumn = useMemo(() => queryColumnOf(width - 14, data), [width, data]);
-  shown.width = width - 14;
+  const rows = Math.max(data.keys.length, data.queries.length);
+  const room = height - (width < 620 ? AROUND_NARROW : AROUND);
+  const row = rowHeight(rows, room - MIN_PLOT);
+  const plot = Math.max(MIN_PLOT, Math.min(MAX_PLOT, room - rows * row));
+  Object.assign(shown, { width: width - 14, row, plot });
   const columns = useMemo(() => columnsOf(width - 14 - queryColumn.width, data), [queryColumn, data]);
   const ranges = useMemo(() => rangesOf(data, queryRow), [data, queryRow]);
-  const drawing = { data, queryRow, ranges, columns, shade: shade.value, colours: PAGE_COLOURS };
+  const drawing = { data, queryRow, ranges, columns, row, plot, shade: shade.value, colours: PAGE_COLOURS };
   return (
     <div class="neuron" ref={box}>
       <div class="choices">
@@ -49,7 +56,7 @@ function HeadView({ data }: { data: HeadData }) {
         )}
       </div>
       <KeyList drawing={drawing} queryColumn={queryColumn} selection={selection} />
-      <Pair drawing={drawing} selection={selection} />
+      <Pair drawing={drawing} width={width < 620 ? width - 14 : queryColumn.width + columns.total} selection={selection} />
       <p>{verdict(data, queryRow)}</p>
     </div>
   );

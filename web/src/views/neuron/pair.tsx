@@ -3,7 +3,7 @@
 import type { ReadonlySignal } from "@preact/signals";
 import { t } from "../../i18n/i18n";
 import { formatDifference } from "../calculation/formatSum";
-import { chart, CHART_HEIGHT } from "./chart";
+import { chart, CHART } from "./chart";
 import type { HeadDrawing } from "./drawing";
 import { open, type Selection, vector } from "./headData";
 import { formatFull, formatShort, scaleText } from "./format";
@@ -29,8 +29,8 @@ export function stepsOf({ data, queryRow: { row, recorded } }: HeadDrawing, key:
   return steps.filter((step) => !!step);
 }
 
-export function Pair({ drawing, selection }: { drawing: HeadDrawing; selection: ReadonlySignal<Selection> }) {
-  const { data, queryRow, columns } = drawing;
+export function Pair({ drawing, width, selection }: { drawing: HeadDrawing; width: number; selection: ReadonlySignal<Selection> }) {
+  const { data, queryRow } = drawing;
   const { query, row, recorded, order } = queryRow;
   const { q, k } = data.parts;
   const { key } = selection.value;
@@ -53,8 +53,8 @@ export function Pair({ drawing, selection }: { drawing: HeadDrawing; selection: 
           </div>
         ))}
       </dl>
-      <svg width={columns.total} height={CHART_HEIGHT} aria-hidden="true">
-        {chart(drawing, key)}
+      <svg width={width} height={CHART + drawing.plot} aria-hidden="true">
+        {chart(drawing, key, width)}
       </svg>
       {open.value && (
         <table class="number">

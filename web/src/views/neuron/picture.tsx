@@ -4,16 +4,16 @@ import { markup, PRINT_COLOURS, svgDocument, textWidth } from "../../draw/svg";
 import { key, query } from "../../state/state";
 import type { Trace } from "../../trace/trace";
 import { headName } from "../../i18n/blocks";
-import { chart, CHART_HEIGHT } from "./chart";
-import { columnsOf, HEAD, rangesOf, ROW, tableBody, tableHead } from "./drawing";
+import { chart, CHART } from "./chart";
+import { columnsOf, HEAD, rangesOf, tableBody, tableHead } from "./drawing";
 import { loadHead, select } from "./headData";
 import { stepsOf } from "./pair";
 import { queryBody, queryColumnOf, queryHead, queryLines } from "./queries";
 
 const MAX_ROWS = 128; // from the first visible one on
 
-/** The part of the list that is on the screen: its width, and the first of many rows. */
-export const shown = { width: 860, first: 0 };
+/** What is on the screen, in pixels: the width of the list, the first of many rows, the heights of a row and of the plot. */
+export const shown = { width: 860, first: 0, row: 22, plot: 54 };
 
 async function lockedSelection(trace: Trace) {
   const found = await loadHead(trace);
@@ -29,16 +29,17 @@ export async function svg(trace: Trace): Promise<string> {
   const queryColumn = queryColumnOf(shown.width, data);
   const left = queryColumn.width;
   const columns = columnsOf(shown.width - left, data);
-  const drawing = { data, queryRow, ranges: rangesOf(data, queryRow), columns, shade: "light", colours: PRINT_COLOURS } as const;
+  const { row, plot } = shown;
+  const drawing = { data, queryRow, ranges: rangesOf(data, queryRow), columns, row, plot, shade: "light", colours: PRINT_COLOURS } as const;
   const top = HEAD + 1; // below the line
-  const bottom = top + Math.min(rows, MAX_ROWS) * ROW;
-  const yOf = (row: number) => (row - start) * ROW;
-  const mark = (row: number, width: number, more: object) => <rect x={left} y={top + yOf(row)} width={width} height={ROW} fill={PRINT_COLOURS.focus} {...more} />;
-  const steps = stepLayout(stepsOf(drawing, key), columns.total);
+  const bottom = top + Math.min(rows, MAX_ROWS) * row;
+  const yOf = (at: number) => (at - start) * row;
+  const mark = (at: number, width: number, more: object) => <rect x={left} y={top + yOf(at)} width={width} height={row} fill={PRINT_COLOURS.focus} {...more} />;
+  const steps = stepLayout(stepsOf(drawing, key), left + columns.total);
   const pair = `${data.queries[queryRow.query]} → ${data.keys[key]}`;
   return svgDocument(
     left + columns.total + 14,
-    bottom + 28 + steps.height + CHART_HEIGHT,
+    bottom + 28 + steps.height + CHART + plot,
     `${trace.info.title}: ${data.location.block} ${headName(data.location)}, ${pair}`,
     markup(
       <g>
@@ -56,7 +57,7 @@ export async function svg(trace: Trace): Promise<string> {
           {pair}
         </text>
         <g transform={`translate(0 ${bottom + 26})`}>{steps.drawing}</g>
-        <g transform={`translate(0 ${bottom + 28 + steps.height})`}>{chart(drawing, key)}</g>
+        <g transform={`translate(0 ${bottom + 28 + steps.height})`}>{chart(drawing, key, left + columns.total)}</g>
       </g>,
     ),
   );

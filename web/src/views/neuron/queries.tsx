@@ -2,7 +2,7 @@
 
 import { type DrawingColours, fitText, textWidth } from "../../draw/svg";
 import { t } from "../../i18n/i18n";
-import { type HeadDrawing, ROW, strips } from "./drawing";
+import { type HeadDrawing, strips } from "./drawing";
 import { formatShort } from "./format";
 import { type HeadData, vector } from "./headData";
 
@@ -35,13 +35,13 @@ export function queryHead({ data, ranges, colours }: HeadDrawing, { token, strip
 }
 
 /** The rows of some queries; the chosen one is framed. */
-export function queryBody({ data, queryRow, ranges, shade, colours }: HeadDrawing, { token, strip: [left, width] }: QueryColumn, queries: readonly number[]) {
+export function queryBody({ data, queryRow, ranges, row: ROW, shade, colours }: HeadDrawing, { token, strip: [left, width] }: QueryColumn, queries: readonly number[]) {
   const at = queries.indexOf(queryRow.query);
   return (
     <g font-size={13} fill={colours.ink}>
       {queries.length > 0 && strips(queries.map((query) => vector(data.parts.q, query)), queryRow.order, [left, 0, width, queries.length * ROW], ranges.allQueries, shade)}
       {queries.map((query, n) => (
-        <text key={query} x={token} y={n * ROW + 16} text-anchor="end" font-weight={query === queryRow.query ? 700 : undefined}>
+        <text key={query} x={token} y={(n + 0.5) * ROW + 5} text-anchor="end" font-weight={query === queryRow.query ? 700 : undefined}>
           {fitText(data.queries[query], token - 8)}
         </text>
       ))}

@@ -15,7 +15,7 @@ import { frac, math, sub, sup } from "../calculation/mathml";
 import { type Cell, focusedCell } from "../calculation/cellFocus";
 import { formatNumber } from "../../draw/numbers";
 import { formatDifference } from "../calculation/formatSum";
-import { useWidth } from "../width";
+import { useRoom } from "../width";
 import { binaryDigits, digitCount, frequency, normalisedPosition, shiftError, shiftMatrix, sineDials } from "./encodingMath";
 
 export const n = () => setting<number>("positions", "n", 64);
@@ -164,6 +164,8 @@ interface TableProps {
   readonly square?: boolean;
 }
 
+const AROUND = 330; // pixels of the stage above and below a table
+
 /** A matrix of positions in red and blue; the number under the pointer is written above. */
 export function Table({ numbers, name, decimals, square }: TableProps) {
   const hover = useSignal<Cell | null>(null);
@@ -173,11 +175,30 @@ export function Table({ numbers, name, decimals, square }: TableProps) {
   const max = useMemo(() => Array.from(numbers.data).reduce((max, value) => Math.max(max, Math.abs(value)), 0), [numbers]);
   const colours = useMemo(() => ({ ramp, tone: signedTone(max), zero: 0.5 }), [ramp, max]);
   const labels = useMemo(() => Array.from({ length: Math.max(numbers.rows, numbers.columns) }, (_, i) => String(i)), [numbers]);
-  const [box, available] = useWidth(560);
+  const [box, available, height] = useRoom(560);
+  const tall = Math.max(square ? 400 : 300, height - AROUND);
   return (
     <div class="positions-table" ref={box}>
       <output class="positions-value" data-role="cell">{`${name(r, c)} = ${formatNumber(valueAt(numbers, r, c), decimals ?? 6)}`}</output>
-      <Heatmap label={name(r, c)} numbers={numbers} rows={labels} columns={square ? labels : undefined} width={Math.min(560, available)} height={square ? 400 : 300} focus={hover} locked={lock} scale={colours} />
+      <Heatmap label={name(r, c)} numbers={numbers} rows={labels} columns={square ? labels : undefined} width={available} height={tall} focus={hover} locked={lock} scale={colours} />
+    </div>
+  );
+}
+
+/** A drawing without a pointer, enlarged as far as there is room. */
+function Drawing({ width, height, draw, label }: { readonly width: number; readonly height: number; readonly draw: Draw; readonly label: string }) {
+  const [box, available, tall] = useRoom(width);
+  const scale = Math.min(2, available / width, Math.max(1, (tall - AROUND) / height));
+  const scaled = useCallback<Draw>(
+    (g, colours) => {
+      g.scale(scale, scale);
+      draw(g, colours);
+    },
+    [draw, scale],
+  );
+  return (
+    <div class="positions-table" ref={box}>
+      <Canvas width={scale * width} height={scale * height} draw={scaled} label={label} />
     </div>
   );
 }
@@ -206,7 +227,7 @@ function LengthsPicture() {
     },
     [count, chosen],
   );
-  return <Canvas width={560} height={190} draw={draw} label={`3/10 = 0.3, 3/20 = 0.15, 3/21 = ${formatNumber(normalisedPosition(3, 22))}`} />;
+  return <Drawing width={560} height={190} draw={draw} label={`3/10 = 0.3, 3/20 = 0.15, 3/21 = ${formatNumber(normalisedPosition(3, 22))}`} />;
 }
 
 /** Three dials as a curve in space, in perspective. */
@@ -235,7 +256,7 @@ function DialCurve() {
     },
     [chosen],
   );
-  return <Canvas width={440} height={330} draw={draw} label="sin πp/2, sin πp/4, sin πp/8" />;
+  return <Drawing width={440} height={330} draw={draw} label="sin πp/2, sin πp/4, sin πp/8" />;
 }
 
 /** A clock hand for each angle, clockwise from twelve: sine to the right, cosine up. */

@@ -1,9 +1,10 @@
-/** Refuses a view of the address that does not exist: one sentence with the nearest one. */
+/** Names what the address has and the page cannot show: a view that does not exist, with the nearest one, and other entries. */
 
 import { computed, signal } from "@preact/signals";
 import { type Message, t } from "../i18n/i18n";
 import { bootConfig } from "../trace/source";
 import { currentTrace, openBestView } from "../state/session";
+import { refused as entries } from "../state/settings";
 import { view } from "../state/state";
 import { viewOf, views } from "../views/index";
 
@@ -11,6 +12,16 @@ const refused = signal<{ readonly name: string; readonly instead: string } | nul
 
 /** The sentence, until another view is chosen. */
 export const unknownView = computed(() => (refused.value && ["", refused.value.instead].includes(view.value) ? t(sentence(refused.value.name)) : null));
+
+/** The entries that were refused, until they are dismissed. */
+export const refusedEntries = computed(() => {
+  if (entries.value.length === 0) return null;
+  const shown = entries.value.map((entry) => entry.slice(0, 40)).join(", ");
+  return t({
+    ko: `링크의 ${shown}: 여기에 없는 값이라 쓰지 않았습니다.`,
+    en: `In the link, ${shown}: no such value here; it was not used.`,
+  });
+});
 
 /** Replaces an unknown view by the first one; run in an effect. */
 export function refuseUnknownView(): void {
