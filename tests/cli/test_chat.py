@@ -85,7 +85,7 @@ def test_predict_chat(folder: Path, tmp_path: Path) -> None:
         "predict", folder, *short, "--template", copy / "chat_template.jinja", stdin=messages
     )
     assert invalid.returncode == 2
-    assert "must be UTF-8, got an invalid byte at 0" in invalid.stderr
+    assert "byte 1 is not UTF-8" in invalid.stderr
 
 
 @pytest.mark.slow

@@ -154,6 +154,7 @@ def _shell(text: str) -> str:
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.slow
 def test_a_real_bash(runs: Path) -> None:
     assert _bash(runs, "jumok pred", runs) == ["predict"]
     assert _bash(runs, "jumok predict runs/영", runs) == ["runs/영화평"]

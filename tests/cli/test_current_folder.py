@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from jumok.cli import COMMANDS
+from tests.combinations import slow
 from tests.serving.server_process import serving
 
 LIBRARIES = [
@@ -57,7 +58,9 @@ def in_folder(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "command", [name if name in ("predict", "train", "view") else slow(name) for name in COMMANDS]
+)
 def test_no_command_imports_from_the_current_folder(folder: Path, command: str) -> None:
     done = in_folder(folder, sys.executable, "-m", "jumok", command, "--help")
     assert done.returncode == 0, done.stderr
@@ -76,7 +79,7 @@ def test_a_model_is_used_beside_such_modules(folder: Path) -> None:
     assert not (folder / "ran").exists(), (folder / "ran").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("log", ["text", "json"])
+@pytest.mark.parametrize("log", ["text", slow("json")])
 def test_computing_processes_do_not_import_from_the_current_folder(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: str
 ) -> None:

@@ -42,12 +42,13 @@ def test_list_shows_licence_size_and_source() -> None:
 
 
 def test_list_as_json() -> None:
-    nsmc, numbers, *others = rows(run("list", "--json"))
-    assert {row["name"] for row in others if not row["redistributable"]} == {
+    found = {row["name"]: row for row in rows(run("list", "--json"))}
+    assert list(found) == sorted(found)
+    assert {name for name, row in found.items() if not row["redistributable"]} == {
         "multi30k-en-de",
         "multi30k-en-fr",
     }
-    assert nsmc == {
+    assert found["nsmc"] == {
         "name": "nsmc",
         "about": "Naver movie reviews, negative or positive: 150,000 + 50,000",
         "licence": "CC0 1.0",
@@ -57,7 +58,7 @@ def test_list_as_json() -> None:
         "present": False,
         "folder": None,
     }
-    assert (numbers["name"], numbers["present"], numbers["bytes"]) == ("numbers", True, 0)
+    assert (found["numbers"]["present"], found["numbers"]["bytes"]) == (True, 0)
 
 
 @pytest.mark.slow

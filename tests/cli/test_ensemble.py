@@ -7,9 +7,7 @@ import pytest
 import jumok
 from benchmarks.trust.fuzz_corpus import write_run
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.evaluate import evaluate, evaluation_tables
-from jumok.tasks.runs.train import train
 from tests.cli.commands import call, sibling
 
 Capture = pytest.CaptureFixture[str]
@@ -57,31 +55,6 @@ def test_two_runs_predict_together(
     assert lines == [row["output"] for row in done.rows]
     streamed = call(capsys, "predict", reading_run, *TEXTS, "--with", other, "--stream")
     assert streamed.out.splitlines() == lines
-
-
-def test_a_run_and_its_checkpoint_are_different_models(
-    capsys: Capture, reading_run: Path, other_run: Path
-) -> None:
-    early, late = (
-        scores_of(capsys, reading_run, "--with", other_run / f"checkpoints/step-{step}")
-        for step in (10, 20)
-    )
-    assert early != pytest.approx(late, abs=1e-3)
-    assert scores_of(capsys, reading_run, "--with", other_run) in (early, late)  # the better one
-
-
-def test_three_runs_and_a_run_with_itself(
-    capsys: Capture, reading_run: Path, other_run: Path
-) -> None:
-    twice = scores_of(capsys, reading_run, "--with", reading_run)
-    assert twice == pytest.approx(scores_of(capsys, reading_run), abs=1e-4)  # log of a mean
-    early = other_run / "checkpoints/step-10"
-    done = call(
-        capsys, "predict", reading_run, *TEXTS, "--json", "--with", other_run, "--with", early
-    )
-    assert done.err == f"decoding max_length=24; with '{other_run}', '{early}'\n"
-    expected = [vars(answer)["score"] for answer in together(reading_run, other_run, early)(TEXTS)]
-    assert [row["score"] for row in done.rows] == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.slow
@@ -143,33 +116,6 @@ def test_invalid_ensembles(
         done = call(capsys, command, run, *texts, "--with", other)
         assert (done.code, done.out) == (2, "")
         assert sentence in done.err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("command", ["predict", "evaluate"])
-def test_ensembles_have_no_coverage(
-    capsys: Capture, reading_recipe: Path, other_run: Path, tmp_path: Path, command: str
-) -> None:
-    """In the recipe or as an override; an override also removes it."""
-    texts = ["삼 일"] if command == "predict" else []
-    arguments = ("--with", other_run, "--decoding", "beam=2", "--decoding", "coverage=0.3")
-    done = call(capsys, command, other_run, *texts, *arguments)
-    assert (done.code, done.out) == (2, "")
-    assert done.err == (
-        "jumok: decoding.coverage must be 0 in an ensemble of 2 runs, got 0.3: attention weights "
-        "are those of one model\n"
-    )
-    own = [
-        f'vocabulary.file="{other_run / "vocabulary.model"}"', "training.steps=2",
-        "training.evaluate_every=2", "decoding.beam=2", "decoding.coverage=0.2",
-    ]  # fmt: skip
-    train(load_recipe(str(reading_recipe), own), tmp_path / "run")
-    done = call(capsys, command, tmp_path / "run", *texts, "--with", other_run)
-    assert done.code == 2
-    assert "decoding.coverage must be 0 in an ensemble of 2 runs, got 0.2" in done.err
-    arguments = ("--with", other_run, "--decoding", "coverage=0")
-    done = call(capsys, command, tmp_path / "run", *texts, *arguments)
-    assert done.code == 0, done.err
 
 
 def test_ensembles_of_language_models(capsys: Capture, tmp_path: Path) -> None:

@@ -1,9 +1,6 @@
 """`jumok evaluate`: exact JSON keys, user files in all formats, errors with line numbers."""
 
-import gzip
 import json
-import lzma
-import shutil
 from pathlib import Path
 
 import pytest
@@ -15,7 +12,7 @@ from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.load import load
 from jumok.tasks.runs.train import train
 from tests.cli.commands import call
-from tests.tiny_runs import readings, reviews, write_reviews, write_tsv
+from tests.tiny_runs import readings, reviews, write_tsv
 
 Capture = pytest.CaptureFixture[str]
 CLASSIFICATION = [
@@ -64,18 +61,6 @@ def test_sequences(capsys: Capture, reading_run: Path) -> None:
     assert 0.0 <= scores["bleu"] <= 100.0
     assert 0.0 <= scores["chrf"] <= 100.0
     assert "BLEU" in scores["signature"]
-
-
-def test_sequences_with_other_decoding_settings(capsys: Capture, reading_run: Path) -> None:
-    arguments = ("--decoding", "beam=3", "--decoding", "length_penalty=0.5")
-    done = call(capsys, "evaluate", reading_run, *arguments, "--json")
-    (scores,) = done.rows
-    ranking = "length_penalty=0.5 length_norm='power' early_stopping=False"
-    assert scores["decoding"] == f"beam=3 {ranking} max_length=24"
-    assert done.err == f"decoding {scores['decoding']}\n"
-    done = call(capsys, "evaluate", reading_run, "--decoding", "baem=3")
-    assert done.code == 2
-    assert "decoding.baem is not known; did you mean decoding.beam?" in done.err
 
 
 def test_another_split(capsys: Capture, review_run: Path) -> None:
@@ -145,46 +130,6 @@ def test_a_file_of_predictions_has_a_known_ending(capsys: Capture, review_run: P
     assert (done.code, "must end in .tsv or .jsonl" in done.err) == (2, True)
 
 
-@pytest.mark.parametrize("ending", ["", ".gz", ".xz"])
-def test_a_compressed_file(capsys: Capture, tmp_path: Path, review_run: Path, ending: str) -> None:
-    rows = reviews(30, 9)
-    plain = write_tsv(tmp_path / "내 평가.tsv", ("text", "label"), rows)
-    path = plain.with_name(plain.name + ending)
-    if ending:
-        pack = {".gz": gzip.compress, ".xz": lzma.compress}[ending]
-        path.write_bytes(pack(plain.read_bytes()))
-    (scores,) = call(capsys, "evaluate", review_run, "--data", path, "--json").rows
-    assert (scores["split"], scores["n"]) == (path.name, 30)
-    answers = jumok.load(review_run)([text for text, _ in rows])
-    right = sum(a.label == label for a, (_, label) in zip(answers, rows, strict=True))
-    assert scores["accuracy"] == pytest.approx(right / 30)
-
-
-def test_numbers_for_named_labels_are_refused_and_columns_have_any_order(
-    capsys: Capture, tmp_path: Path, review_run: Path
-) -> None:
-    rows = reviews(30, 9)
-    names = write_tsv(tmp_path / "names.tsv", ("text", "label"), rows)
-    number = {"negative": "0", "positive": "1"}
-    lines = ["id\tlabel\ttext"] + [f"{i}\t{number[y]}\t{x}" for i, (x, y) in enumerate(rows)]
-    numbers = tmp_path / "numbers.txt"
-    numbers.write_bytes("\r\n".join(lines).encode("utf-8-sig"))  # BOM, CRLF, no last line end
-    (first,) = call(capsys, "evaluate", review_run, "--data", names, "--json").rows
-    refused = call(capsys, "evaluate", review_run, "--data", numbers, "--json")
-    assert (refused.code, refused.error) == (2, "file.labels_are_numbers")
-    lines = ["id\tlabel\ttext"] + [f"{i}\t{y}\t{x}" for i, (x, y) in enumerate(rows)]
-    numbers.write_bytes("\r\n".join(lines).encode("utf-8-sig"))
-    (second,) = call(capsys, "evaluate", review_run, "--data", numbers, "--json").rows
-    assert {**first, "split": ""} == {**second, "split": ""}
-
-
-def test_quotes_are_ordinary_characters(capsys: Capture, tmp_path: Path, review_run: Path) -> None:
-    rows = [('"이 영화', "positive"), ('재미"있어요"', "negative"), ('"', "negative")]
-    path = write_tsv(tmp_path / "quoted.tsv", ("text", "label"), rows)
-    (scores,) = call(capsys, "evaluate", review_run, "--data", path, "--json").rows
-    assert scores["n"] == 3
-
-
 def test_pairs_in_a_file(capsys: Capture, tmp_path: Path, reading_run: Path) -> None:
     rows = readings(20, 7)
     path = write_tsv(tmp_path / "pairs.tsv", ("source", "target"), rows)
@@ -193,43 +138,6 @@ def test_pairs_in_a_file(capsys: Capture, tmp_path: Path, reading_run: Path) -> 
     right = sum(a.output == target for a, (_, target) in zip(answers, rows, strict=True))
     assert scores["exact_match"] == pytest.approx(right / 20)
     assert scores["loops"] == sum(a.loop is not None for a in answers)
-
-
-@pytest.mark.parametrize(
-    ("content", "code", "sentence"),
-    [
-        (b"text\tlabel\n", 2, "own.tsv has no usable row"),
-        (b"", 2, "must have a header line and rows"),
-        (b"text\tscore\na\t1\n", 2, ":1: no column 'label' in the header (got 'text | score')"),
-        (b"text\tlabel\na\tgood\n", 2, ":2: "),
-        (b"text\tlabel\na\tpositive\n\tpositive\n", 2, ":3: "),  # an empty text
-        (b"text\tlabel\na\tneutral\n", 2, ":2: "),
-        (b"text\tlabel\na\n", 2, ":2: 1 cell, expected 2"),
-        (b"text\tlabel\nok\tpositive\n\xff\xfe\tpositive\n", 2, ":3: byte 1 is not UTF-8"),
-        (None, 3, "own.tsv cannot be read (No such file or directory); check the path"),
-    ],
-)
-def test_errors_name_the_line(
-    capsys: Capture,
-    tmp_path: Path,
-    review_run: Path,
-    content: bytes | None,
-    code: int,
-    sentence: str,
-) -> None:
-    path = tmp_path / "own.tsv"
-    if content is not None:
-        path.write_bytes(content)
-    done = call(capsys, "evaluate", review_run, "--data", path, "--json")
-    assert (done.code, done.out) == (code, "")
-    assert sentence in done.err
-
-
-def test_an_unfinished_run(capsys: Capture, tmp_path: Path, review_run: Path) -> None:
-    shutil.copy(review_run / "recipe.toml", tmp_path)
-    done = call(capsys, "evaluate", tmp_path)
-    assert done.code == 2
-    assert f"has no model yet; finish it with jumok train --resume {tmp_path}" in done.err
 
 
 def test_a_recipe_without_a_test_split(
@@ -243,24 +151,6 @@ def test_a_recipe_without_a_test_split(
     done = call(capsys, "evaluate", tmp_path / "run")
     assert done.code == 2
     assert "no 'test' split; choose one of train, dev, or name a file" in done.err
-
-
-def test_labels_are_those_of_the_run_without_its_training_file(
-    capsys: Capture, tmp_path: Path
-) -> None:
-    recipe = write_reviews(tmp_path)
-    arguments = ["training.steps=2", "training.evaluate_every=2"]
-    train(load_recipe(str(recipe), arguments), tmp_path / "run")
-    capsys.readouterr()
-    before = call(capsys, "evaluate", tmp_path / "run", "--json").rows
-    with (tmp_path / "train.tsv").open("a", encoding="utf-8") as file:
-        file.write("그저 그래요\t그저\n")
-    assert call(capsys, "evaluate", tmp_path / "run", "--json").rows == before
-    with (tmp_path / "test.tsv").open("a", encoding="utf-8") as file:
-        file.write("그저 그래요\t그저\n")
-    done = call(capsys, "evaluate", tmp_path / "run")
-    assert done.code == 2
-    assert "unknown label '그저', expected one of" in done.err
 
 
 def test_skipped_rows_are_reported(capsys: Capture, review_recipe: Path, tmp_path: Path) -> None:

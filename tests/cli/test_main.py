@@ -56,12 +56,23 @@ def test_an_error_is_one_sentence_on_stderr(
 
 @pytest.mark.parametrize(
     "arguments",
-    [("train", "--nonsense"), ("evaluate",), ("predict",), ("evaluate", "a", "b"), ("data", "x")],
+    [
+        *(
+            ("train", "--nonsense"),
+            ("evaluate",),
+            ("predict",),
+            ("evaluate", "a", "b"),
+            ("data", "x"),
+        ),
+        ("search", "ko-static", "notes.txt", "a", "--top", "0"),
+    ],
 )
-def test_usage_errors_exit_with_2(capsys: Capture, arguments: tuple[str, ...]) -> None:
+def test_usage_errors_are_one_sentence(capsys: Capture, arguments: tuple[str, ...]) -> None:
     done = call(capsys, *arguments)
     assert (done.code, done.out) == (2, "")
-    assert "usage" in done.err.lower()
+    assert done.err.startswith("jumok: ")
+    assert done.err.endswith(f"; see jumok {arguments[0]} --help\n")
+    assert done.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

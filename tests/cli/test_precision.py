@@ -1,14 +1,16 @@
 """`--precision`: predictions and vectors with an optimized encoder."""
 
-import io
-import sys
+import json
+import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 
+import jumok
 from benchmarks.trust.fuzz_corpus import write_run
-from jumok.data.arrow_cache import cache_folder
+from jumok.native.measured import is_compiled_encoder
+from jumok.tasks.pipeline.encoder_choice import with_packed_encoder
+from jumok.tasks.runs.int8_loss import RECORD
 from tests.cli.commands import call
 
 Capture = pytest.CaptureFixture[str]
@@ -50,6 +52,46 @@ def test_the_change_in_scores_is_measured(capsys: Capture, review_run: Path) -> 
     assert scores[1]["calibration_error"] != scores[0]["calibration_error"]
 
 
+@pytest.mark.skipif(not is_compiled_encoder("int8"), reason="the kernel is not compiled")
+def test_int8_is_used_where_its_loss_was_measured(
+    capsys: Capture, review_run: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(review_run, run)
+
+    def timed(*arguments: str) -> str:
+        done = call(capsys, "predict", run, TEXTS[0], "--json", "--timing", *arguments)
+        return str(json.loads(done.err.splitlines()[-1])["timing"]["kernel"]["precision"])
+
+    assert timed() == "float32"
+    int8 = shares(capsys, run, "--precision", "int8")
+    done = call(capsys, "evaluate", run, "--measure-int8", "--json")
+    (found,) = done.rows
+    assert [each["name"] for each in found["metrics"]] == ["accuracy"]
+    record = json.loads((run / RECORD).read_text())
+    record["metrics"][0]["int8"] = record["metrics"][0]["float32"] - 0.0049
+    (run / RECORD).write_text(json.dumps(record))
+    assert timed() == "int8"
+    assert timed("--precision", "float32") == "float32"
+    assert shares(capsys, run) == int8
+    packed = with_packed_encoder(jumok.load(run, device="cpu"), None)  # what opens it with PyTorch
+    assert packed.kernel.precision == "int8"
+    record["metrics"][0]["int8"] -= 0.0002
+    (run / RECORD).write_text(json.dumps(record))
+    assert timed() == "float32"
+    record["metrics"][0]["int8"] = 1.0
+    (run / RECORD).write_text(json.dumps(record | {"weights_sha256": "0" * 64}))
+    assert timed() == "float32"  # measured with other weights
+    (run / RECORD).write_text("{}")
+    done = call(capsys, "predict", run, TEXTS[0])
+    assert (done.code, done.error) == (2, "config.missing_key")
+
+
+def test_int8_of_a_model_that_generates_is_not_measured(capsys: Capture, reading_run: Path) -> None:
+    done = call(capsys, "evaluate", reading_run, "--measure-int8")
+    assert (done.code, done.error) == (2, "run.int8_not_measured")
+
+
 def test_an_encoder_decoder_with_an_optimized_encoder(capsys: Capture, reading_run: Path) -> None:
     plain, fast = (
         call(capsys, "predict", reading_run, "일곱 시", "--json", *arguments).rows[0]
@@ -65,37 +107,6 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "corpus.txt"
     path.write_text("\n".join(TEXTS[:2]) + "\n", encoding="utf-8")
     return path
-
-
-@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
-def test_search(capsys: Capture, review_run: Path, corpus: Path, precision: str) -> None:
-    where = (review_run, corpus, TEXTS[1], "--method", "vectors")
-    plain, fast, cached = (
-        call(capsys, "search", *where, "--json", *arguments)
-        for arguments in ((), ("--precision", precision), ("--precision", precision))
-    )
-    assert fast.code == 0, fast.err
-    assert fast.err.splitlines()[-1] == f"encoder in {precision}"
-    assert cached.rows == fast.rows
-    for a, b in zip(plain.rows, fast.rows, strict=True):
-        assert (a["line"], a["text"]) == (b["line"], b["text"])
-        assert a["score"] == pytest.approx(b["score"], abs=0.05)
-    assert fast.rows[0]["score"] == pytest.approx(1, abs=1e-3)  # the text itself, in one precision
-    assert len(list(cache_folder("vectors").iterdir())) == 2
-
-
-def test_embed(
-    capsys: Capture, review_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = []
-    for arguments in ((), ("--precision", "int8")):
-        stdin = io.TextIOWrapper(io.BytesIO("\n".join(TEXTS).encode()))
-        monkeypatch.setattr(sys, "stdin", stdin)
-        done = call(capsys, "embed", review_run, "--out", tmp_path / "a.npy", *arguments)
-        assert done.code == 0, done.err
-        assert ("encoder in int8" in done.err) == bool(arguments)
-        found.append(np.load(tmp_path / "a.npy", allow_pickle=False))
-    assert 1e-5 < np.abs(found[1] - found[0]).max() < 0.05
 
 
 @pytest.mark.parametrize("command", [("search", "corpus.txt", "글"), ("embed",)])

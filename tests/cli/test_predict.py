@@ -9,7 +9,6 @@ import pytest
 
 import jumok
 from tests.cli.commands import JUMOK, call, environment, run
-from tests.tiny_runs import write_reviews
 
 Capture = pytest.CaptureFixture[str]
 TEXTS = ["이 영화 재미있어요", "", "결말이 정말 지루해요 ㅠㅠ", "이 영화 재미있어요"]
@@ -41,18 +40,6 @@ def test_labels_for_people(capsys: Capture, review_run: Path) -> None:
         assert 0.5 <= float(probability) <= 1.0
 
 
-def test_generated_text(capsys: Capture, reading_run: Path) -> None:
-    texts = ["삼 일 오", "", "구"]
-    rows = call(capsys, "predict", reading_run, *texts, "--json").rows
-    assert [row["text"] for row in rows] == texts
-    keys = ["text", "output", "score"]
-    assert [list(row) for row in rows] == [keys, [*keys, "warnings"], keys]
-    assert rows[1]["output"] == ""  # nothing is translated into something
-    assert all(row["score"] <= 0.0 for row in rows)
-    done = call(capsys, "predict", reading_run, *texts)
-    assert done.out.splitlines() == [row["output"] for row in rows]
-
-
 def test_effective_settings_are_printed(capsys: Capture, reading_run: Path) -> None:
     done = call(capsys, "predict", reading_run, "삼 일")
     assert done.err == "decoding max_length=24\n"
@@ -80,15 +67,6 @@ def test_several_answers(capsys: Capture, reading_run: Path) -> None:
         each["output"] for row in rows for each in row["n_best"]
     ]
     assert all(float(rank) <= 0 for rank, _ in lines)
-
-
-def test_a_wider_beam_than_its_answers(capsys: Capture, reading_run: Path) -> None:
-    arguments = ("--decoding", "beam=5", "--n-best", 2)
-    assert "beam=5 n_best=2" in call(capsys, "predict", reading_run, "삼", *arguments).err
-    arguments = ("--decoding", "sample=true", "--n-best", 2)
-    done = call(capsys, "predict", reading_run, "삼 일 오", *arguments)
-    assert "n_best=2 sample=True seed=0" in done.err
-    assert len(done.out.splitlines()) == 2
 
 
 def test_a_stream_is_the_whole_answer(capsys: Capture, reading_run: Path) -> None:
@@ -225,23 +203,6 @@ def test_an_invalid_line_is_named(review_run: Path, third: bytes, sentence: str)
     assert done.code == 2
     assert sentence in done.err
     assert [row["text"] for row in done.rows] == ["하나", "둘"]  # answered before
-
-
-def test_lines_before_an_invalid_pair_are_predicted(capsys: Capture, tmp_path: Path) -> None:
-    write_reviews(tmp_path)
-    for path in tmp_path.glob("*.tsv"):
-        header, *rows = path.read_text(encoding="utf-8").splitlines()
-        pairs = [f"other\t{header}", *(f"비가 와요\t{row}" for row in rows)]
-        path.write_text("\n".join(pairs) + "\n", encoding="utf-8")
-    arguments = ("data.pair=other", "model.max_length=24", "training.steps=2")
-    call(capsys, "train", tmp_path / "recipe.toml", *arguments, "--out", tmp_path / "run")
-    texts = ["비가 와요\t재미있어요", "하나뿐", "비가 와요\t지루해요"]
-    done = call(capsys, "predict", tmp_path / "run", *texts, "--json")
-    assert done.code == 2
-    assert done.err == (
-        "jumok: a pair must be two texts separated by one TAB, got '하나뿐'; use exactly one TAB\n"
-    )
-    assert [row["text"] for row in done.rows] == texts[:1]
 
 
 def test_unread_input_is_reported_on_stderr(capsys: Capture) -> None:

@@ -57,6 +57,7 @@ def commands(folder: Path, review_recipe: Path, review_run: Path) -> dict[str, l
         "serve": [run, "--log", "no format"],
         "view": [run, "안녕", "--export", f"{out}.html"],
         "heads": [run, "안녕"],
+        "circuit": [run, "안녕", "--train", "--steps", "1", "--transcoders", out],
         "plot": ["positions", "--out", f"{out}.png"],
         "embed": [run],
         "search": [run, str(folder / "lines.txt"), "안녕"],

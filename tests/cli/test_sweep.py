@@ -14,6 +14,7 @@ from tests.cli.commands import JUMOK, call, environment
 Capture = pytest.CaptureFixture[str]
 
 
+@pytest.mark.slow
 def test_a_failed_training_does_not_stop_the_others(
     capsys: Capture, review_recipe: Path, tmp_path: Path
 ) -> None:
@@ -73,3 +74,56 @@ def test_ctrl_c_writes_checkpoints_and_the_same_command_continues(
     done = subprocess.run(command, capture_output=True, env=environment(), text=True, check=True)
     assert all(run.finished for run in runs)
     assert done.stdout.splitlines()[-1].split()[-1] == "3"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="kills a process")
+def test_trainings_end_with_a_sweep_that_is_killed(review_recipe: Path, tmp_path: Path) -> None:
+    """They write a checkpoint; the same command continues from it and trains the same weights."""
+    words = ("training.steps=600", "training.evaluate_every=600", "seed=3")
+    command = [*JUMOK, "sweep", str(review_recipe), *words, "--workers", "1", "--out"]
+    # A process of its own: threads and libraries of this one would change the last digits.
+    subprocess.run([*command, str(tmp_path / "whole")], env=environment(), check=True)
+    process = subprocess.Popen([*command, str(tmp_path / "killed")], env=environment())
+    run = tmp_path / "killed" / "seed=3"
+    deadline = time.monotonic() + 240
+    while not (run / "metrics.jsonl").exists():
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.kill()
+    process.wait(60)
+    while (run / ".training.json").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert not Run(run).finished
+    assert list((run / "checkpoints").iterdir())
+    done = subprocess.run(
+        [*command, str(tmp_path / "killed")], capture_output=True, env=environment(), check=True
+    )
+    assert done.stderr == b""
+    weights = "model.safetensors"
+    assert (run / weights).read_bytes() == (tmp_path / "whole" / run.name / weights).read_bytes()
+
+
+@pytest.mark.slow
+def test_a_sweep_of_parts_in_a_file(review_recipe: Path, tmp_path: Path) -> None:
+    """The sweep and its trainings find a schedule that no distribution registers."""
+    example = Path(__file__).parents[2] / "examples" / "own_schedule.py"
+    words = ("training.schedule=linear,wsd", "training.steps=2", "--seeds", "1")
+    command = [*JUMOK, "sweep", str(review_recipe), *words, "--out", str(tmp_path / "runs")]
+    refused = subprocess.run(
+        command, capture_output=True, env=environment(), text=True, check=False
+    )
+    assert refused.returncode == 2
+    assert "got 'wsd'" in refused.stderr
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        env=environment(JUMOK_EXTENSIONS=str(example)),
+        text=True,
+        check=True,
+    )
+    assert {line.split()[0] for line in done.stdout.splitlines()[-2:]} == {"linear", "wsd"}
+    recorded = (tmp_path / "runs" / "schedule=wsd,seed=0" / "extensions.json").read_text()
+    assert '"module": "own_schedule"' in recorded

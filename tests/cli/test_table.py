@@ -62,3 +62,6 @@ def test_the_command(review_run: Path, capsys: Capture, monkeypatch: pytest.Monk
     assert "std" not in row["scores"]["accuracy"]
     monkeypatch.setenv("JUMOK_LANG", "ko")
     assert "시드" in call(capsys, "table", review_run, "--markdown").out
+    assert call(capsys, "table", review_run, "--latex", "--markdown").error == (
+        "cli.one_table_format"
+    )

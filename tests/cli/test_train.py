@@ -10,7 +10,6 @@ from jumok.cli import main
 from jumok.errors import InputError
 from jumok.tasks.recipe.recipe import load_recipe
 from tests.cli.commands import call
-from tests.tiny_runs import write_readings
 
 Capture = pytest.CaptureFixture[str]
 QUICK = ("training.steps=6", "training.evaluate_every=3", "training.log_every=2")
@@ -78,20 +77,6 @@ def test_json_is_one_line_and_nothing_else(
     assert (results["steps"], results["ended"], results["seed"]) == (6, "done", 0)
     assert results == json.loads((tmp_path / "run" / "results.json").read_text())
     assert set(results["dev"]) == {"metric", "score", "step"}
-
-
-def test_a_sequence_run(capsys: Capture, tmp_path: Path) -> None:
-    recipe = write_readings(tmp_path / "data")
-    done = call(capsys, "train", recipe, *QUICK, "--out", tmp_path / "run", "--json")
-    (results,) = done.rows
-    assert set(results) == ALWAYS | {
-        "exact_match",
-        "bleu",
-        "chrf",
-        "signature",
-        "loops",
-        "decoding",
-    }
 
 
 def test_a_failed_attention_plot_is_reported(
@@ -171,26 +156,6 @@ def test_bad_data_is_an_error_before_the_run(
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize(
-    ("file", "content", "sentence"),
-    [
-        ("train", "text\tlabel\n", "train.tsv has no usable row"),
-        ("dev", "text\tlabel\n", "dev.tsv has no usable row"),
-        ("train", "text\tlabel\n영화\tpositive\n음악\tpositive\n", "at least two labels"),
-        ("train", "글\tlabel\n영화\tpositive\n", "name the column with data.text=NAME"),
-    ],
-)
-def test_unusable_training_data(
-    capsys: Capture, tmp_path: Path, review_recipe: Path, file: str, content: str, sentence: str
-) -> None:
-    (tmp_path / f"{file}.tsv").write_text(content, encoding="utf-8")
-    override = f'data.{file}="{tmp_path}/{file}.tsv"'
-    done = call(capsys, "train", review_recipe, override, "--out", tmp_path / "run")
-    assert done.code == 2
-    assert sentence in done.err
-    assert not (tmp_path / "run").exists()
-
-
 def test_a_nonfinite_loss_exits_with_4(
     capsys: Capture, tmp_path: Path, review_recipe: Path
 ) -> None:
@@ -209,16 +174,6 @@ def test_a_nonfinite_loss_exits_with_4(
     with pytest.raises(SystemExit) as ended:
         main(["predict", str(tmp_path / "run"), "안녕"])
     assert ended.value.code == 2  # there is no model yet
-
-
-def test_a_folder_name_in_brackets_is_printed(
-    capsys: Capture, tmp_path: Path, review_recipe: Path
-) -> None:
-    """Rich would read [red] as a color."""
-    out = tmp_path / "[red]run[/red]"
-    done = call(capsys, "train", review_recipe, *QUICK, "--out", out)
-    assert done.code == 0
-    assert str(out) in done.out
 
 
 def test_a_dry_run_creates_no_run(

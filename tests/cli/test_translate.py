@@ -19,7 +19,7 @@ def test_a_file_to_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
     source.write_bytes(SOURCE)
     done = call(capsys, "translate", "note", source, "--to", out)
     assert done.code == 0
-    assert out.read_bytes() == b"# Winter **is cold**.\r\n\r\n"
+    assert out.read_bytes() == b"# Winter is **cold**.\r\n\r\n"
     assert done.out == ""
     assert "1 sentences, 1 of them computed, 0 warnings" in done.err
     assert sorted(tmp_path.iterdir()) == [out, source]
@@ -38,12 +38,12 @@ def test_stdin_to_stdout(
 
 def test_glossary_and_memory(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     source, terms, memory = (tmp_path / name for name in ("a.txt", "terms.tsv", "memory.tsv"))
-    source.write_text("겨울은 추워요.\n", encoding="utf-8")
-    terms.write_text("# 용어\n겨울\tWINTERTIME\n", encoding="utf-8")
+    source.write_text("여름은 더워요.\n", encoding="utf-8")
+    terms.write_text("# 용어\n여름\tSUMMERTIME\n", encoding="utf-8")
     options = ("--glossary", terms, "--memory", memory)
-    assert call(capsys, "translate", "note", source, *options).out == "WINTERTIME is cold.\n"
+    assert call(capsys, "translate", "note", source, *options).out == "SUMMERTIME is hot.\n"
     again = call(capsys, "translate", "note", source, *options)
-    assert again.out == "WINTERTIME is cold.\n"
+    assert again.out == "SUMMERTIME is hot.\n"
     assert "0 of them computed" in again.err
     terms.write_text("겨울\n", encoding="utf-8")
     assert call(capsys, "translate", "note", source, *options).error == "documents.not_two_columns"
@@ -53,7 +53,8 @@ def test_glossary_and_memory(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     ("name", "data", "words", "code"),
     [
         ("a.doc", b"", (), "documents.unknown_suffix"),
-        ("a.txt", b"\xff", (), "documents.not_utf8"),
+        ("a.txt", b"\xff", (), "file.bad_text_line"),
+        ("a.txt", "가".encode("utf-16"), (), "file.not_text"),
         ("a.txt", b"", ("--format", "docx"), "extension.unknown_name"),
     ],
 )

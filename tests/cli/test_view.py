@@ -100,7 +100,7 @@ def test_a_trace_is_shown_without_torch(file: Path, tmp_path: Path) -> None:
         assert list(tmp_path.iterdir()) == []
     imported = {line.rpartition("|")[2].strip() for line in page.messages if "import time:" in line}
     assert "uvicorn" in imported
-    assert not {"torch", "numpy", "matplotlib"} & imported
+    assert not {"torch", "matplotlib"} & imported
     assert "jumok: press Ctrl-C to stop\n" in page.messages
 
 

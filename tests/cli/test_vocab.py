@@ -14,7 +14,6 @@ from jumok.cli.vocab import app
 from jumok.errors import InputError, StorageError
 from jumok.text import SentencePieceTokenizer
 from tests.errors import raises
-from tests.shared_data import shared_data
 from tests.text.sample_texts import CORPUS, SENTENCES, kowiki_like, trained
 
 
@@ -158,14 +157,6 @@ def test_decoding_arguments(model: str) -> None:
         run("decode", model, "영화")
 
 
-def test_sampling_is_decided_by_the_seed(model: str) -> None:
-    def sampled(seed: int) -> str:
-        arguments = ("encode", model, "--sample", "0.2", "--seed", str(seed))
-        return shown(run(*arguments, stdin="\n".join(CORPUS)))
-
-    assert sampled(1) == sampled(1) != sampled(2)
-
-
 def test_line_breaks_in_a_piece_stay_on_the_line(model: str) -> None:
     assert shown(run("encode", model, "이\n영화\t")).rstrip("\n").count("\n") == 0
 
@@ -201,14 +192,6 @@ def test_the_report_as_json(tmp_path: Path) -> None:
     assert (found["texts"], found["lost_texts"], found["unknown_rate"]) == (2, 1, 0.0)
     assert found["losses"][0] | {"expected": "ㅋㅋ", "got": "ᄏᄏ"} == found["losses"][0]
     assert found["special_ids"]["[CLS]"] == 5
-
-
-def test_the_report_on_real_reviews(model: str) -> None:
-    source = shared_data("nsmc/mini-test.tsv")
-    arguments = ("report", model, str(source), "--column", "document", "--json", "--examples", "0")
-    (found,) = rows(run(*arguments))
-    assert found["texts"] == 500
-    assert found["losses"] == []
 
 
 def test_an_invalid_model_file(tmp_path: Path) -> None:

@@ -80,6 +80,18 @@ def test_logprobs_and_echo_as_lm_eval_reads_them(
     assert found.usage.prompt_tokens == len(ids) + 2
 
 
+def test_a_prompt_that_slides_out_of_the_window_is_counted_as_far_as_it_is_read(
+    client: Any, folders: dict[str, Path]
+) -> None:
+    for name in folders:
+        window = load(folders[name]).recipe.model.max_length
+        text = PROMPT * window
+        ids = load(folders[name]).vocabulary.encode(text)
+        for prompt in (text, ids):
+            found = client.completions.create(model=name, prompt=prompt, max_tokens=1)
+            assert found.usage.prompt_tokens == window // 2
+
+
 def test_tokens_are_the_text(client: Any, folders: dict[str, Path]) -> None:
     for name in folders:
         found = client.completions.create(

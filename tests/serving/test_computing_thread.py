@@ -131,7 +131,7 @@ def test_what_pytorch_computes_has_no_thread(compiled: Path, review_run: Path) -
     assert asyncio.run(start(source("none"))) is None  # a process reports the reason
 
 
-def test_samples_are_refused_without_pytorch(
+def test_constraints_are_refused_without_pytorch(
     compiled: Path, reading_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def run() -> None:
@@ -139,7 +139,7 @@ def test_samples_are_refused_without_pytorch(
         await model.start()
         monkeypatch.setattr("jumok.serving.service.is_installed", lambda _: False)
         for decoding, name in (
-            ('{"sample": true}', "decoding.sample"),
+            ('{"pattern": "[0-9]+"}', "decoding.pattern"),
             ('{"prefix": "1"}', "decoding.prefix"),
         ):
             with pytest.raises(RequestError, match=f"{name} needs PyTorch") as refused:
@@ -161,9 +161,7 @@ def test_pytorch_of_another_version_is_refused(
         model = ServedModel([source(reading_run)], Limits(), Log("text"))
         await model.start()
         model.info["hash"] = "another"
-        items = model.submit(
-            {**PREDICT, "decoding": '{"sample": true, "seed": 1}'}, ["삼 일"], 60.0
-        )
+        items = model.submit({**PREDICT, "decoding": '{"pattern": "[0-9]+"}'}, ["삼 일"], 60.0)
         with pytest.raises(RequestError, match="PyTorch cannot load the model") as refused:
             await gather_answers(model, items)
         assert refused.value.status == 503

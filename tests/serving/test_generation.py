@@ -31,6 +31,7 @@ from jumok.serving.pipeline_engine import PipelineEngine
 from jumok.serving.text_engine import GenerationEngine, find_engine
 from jumok.tasks.pipeline.outputs import to_json
 from jumok.tasks.runs.load import load
+from tests.combinations import slow
 from tests.serving.server_process import Server, serving
 from tests.tiny_runs import readings
 
@@ -44,11 +45,12 @@ def expected(compiled: Path, reading_run: Path) -> dict[str, str]:
     return {text: to_json(pipeline(text)) for text in TEXTS}
 
 
-SEARCHES = ("", '{"beam": 3}', '{"min_length": 5, "beam": 2}', '{"beam": 4, "n_best": 2}')
-DECODINGS = (
-    *(*SEARCHES, '{"sample": true, "temperature": 0.8, "seed": 5}'),
-    *('{"repetition_penalty": 1.5}', '{"stop": ["1"]}'),
+SEARCHES = (
+    *("", '{"beam": 3}', '{"min_length": 5, "beam": 2}', '{"beam": 4, "n_best": 2}'),
+    *('{"sample": true, "temperature": 0.8, "seed": 5}', '{"repetition_penalty": 1.5}'),
+    '{"stop": ["1"]}',
 )
+DECODINGS = (*SEARCHES, '{"forbidden": ["1"]}', '{"prefix": "1"}')  # the last two step by step
 
 
 def test_merged_generations_have_the_bytes_of_each_alone(
@@ -390,7 +392,7 @@ def test_top_p_alone_samples(writer: Server, reading_run: Path) -> None:
             assert reply.json["choices"][0]["text"] == expected(text).output  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("kills", [False, True])
+@pytest.mark.parametrize("kills", [False, slow(True)])
 def test_errors_inside_a_stream(reading_run: Path, tmp_path: Path, kills: bool) -> None:
     """The deadline passes, or the computing process is lost, after the headers were sent."""
     with serving(tmp_path, [reading_run], workers=1) as server:

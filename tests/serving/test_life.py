@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from jumok import safetensors_io
-from tests.serving.server_process import Reply, Server, serving
+from tests.serving.server_process import Reply, serving
 
 JSON = {"Content-Type": "application/json"}
 TEXT = "이 영화 정말 재미있어요"
@@ -121,17 +121,6 @@ def test_a_process_that_cannot_be_started_again_is_tried_again(
             assert unavailable()
             (tmp_path / "weights").rename(run / "model.safetensors")
             wait_until(lambda: ask() == expected)
-
-
-@pytest.mark.slow
-def test_a_stopped_process_is_taken_for_stalled(review_run: Path, tmp_path: Path) -> None:
-    with serving(tmp_path, [review_run], workers=1, limits={"stall_seconds": 2.0}) as server:
-        (pid,) = server.computing_pids()
-        os.kill(pid, signal.SIGSTOP)
-        assert server.predict(TEXT).status == 503
-        server.until_ready()
-        assert server.predict(TEXT).status == 200
-        assert "stalled" in server.log.read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
@@ -264,53 +253,6 @@ def test_reloads_do_not_wait_for_each_other(review_run: Path, tmp_path: Path) ->
         refused = next(reply for reply in replies if reply.status == 409)
         assert "a reload of run must end before the next one" in refused.error["message"]
         assert "lost" not in server.log.read_text(encoding="utf-8")  # the old one was closed
-
-
-@pytest.mark.slow
-def test_overload_is_refused_at_once_and_retry_after_is_true(
-    review_run: Path, tmp_path: Path
-) -> None:
-    with serving(tmp_path, [review_run], limits={"max_wait": 0.05}) as server:
-        server.predict(*[TEXT] * 100)  # measures the speed
-        replies: list[tuple[float, Reply]] = []
-
-        def ask(_: int) -> None:
-            started = time.monotonic()
-            reply = server.predict(*[TEXT] * 400)
-            replies.append((time.monotonic() - started, reply))
-
-        with ThreadPoolExecutor(16) as pool:
-            list(pool.map(ask, range(32)))
-        statuses = [reply.status for _, reply in replies]
-        assert set(statuses) == {200, 429}
-        refused = [reply for _, reply in replies if reply.status == 429]
-        for reply in refused:
-            assert reply.error["type"] == "overloaded"
-            assert 1 <= int(reply.headers["retry-after"]) <= 60
-        time.sleep(int(refused[-1].headers["retry-after"]))
-        assert server.predict(*[TEXT] * 50).status == 200
-
-
-@pytest.mark.slow
-def test_deadlines_and_clients_that_leave(server: Server) -> None:
-    reply = server.predict(*["삼 일 오 " * 4] * 400, model="reading")
-    assert reply.status in (200, 429)
-    late = server.request(
-        "/v1/predict",
-        {"texts": ["삼 일 오"] * 200, "model": "reading"},
-        X_Jumok_Deadline_Ms="1",
-    )
-    assert late.status in (429, 504)
-    body = json.dumps({"texts": ["삼 일 오"] * 200, "model": "reading"}).encode()
-    head = (
-        f"POST /v1/predict HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    ).encode()
-    with socket.create_connection(("127.0.0.1", server.port)) as client:
-        client.sendall(head + body)
-        time.sleep(0.05)
-    text = 'jumok_waiting_texts{model="reading"} 0.0'
-    wait_until(lambda: text in server.request("/metrics").body.decode(), 10)
 
 
 @pytest.mark.slow

@@ -33,28 +33,6 @@ def test_a_person_predicts_in_both_languages(server: Server) -> None:
     assert errors == []
 
 
-@pytest.mark.parametrize(
-    ("accepted", "korean"),
-    [
-        ("ko", True),
-        ("ko-KR,ko;q=0.9,en-US;q=0.8,en;q=0.7", True),
-        ("fr, ko;q=0.2", True),
-        ("en;q=0.1, ko ; q=0.5", True),
-        ("en-US,ko;q=0.9", False),
-        ("ko;q=0", False),
-        ("ko;q=2, kok, x;q=ko,,;", False),
-        ("", False),
-    ],
-)
-def test_errors_are_korean_for_clients_that_prefer_it(
-    server: Server, accepted: str, korean: bool
-) -> None:
-    reply = server.request("/v1/predict", {"texts": 3}, Accept_Language=accepted)
-    assert reply.headers["vary"] == "accept-language"
-    expected = "문자열 1~2048개의 목록이어야" if korean else "must be a list of 1 to 2048 strings"
-    assert expected in reply.error["message"]
-
-
 def test_errors_of_every_kind_are_korean(server: Server) -> None:
     for path, content in (
         ("/none", {}),

@@ -81,8 +81,16 @@ def test_texts_are_ranked_by_the_sigmoid_of_the_output(
     torch.testing.assert_close(scores, expected, atol=1e-5, rtol=0)
     raw = server.request("/rerank", {**request, "raw_scores": True}).json
     assert [each["score"] for each in raw] == pytest.approx([logits[n] for n in order], abs=1e-5)
-    error = server.request("/rerank", {"query": QUERY, "texts": ["a", "b\tc"]}).error
-    assert (error["code"], error["param"]) == ("request.tab_in_pair", "texts[1]")
+    same = server.request("/rerank", {**request, "truncate": False}).json  # of TEI's own example
+    assert [each["score"] for each in same] == [each["score"] for each in found]
+    tabs, spaces = (
+        server.request("/rerank", {"query": f"a{c}b", "texts": [f"c{c}d"]}).json for c in "\t "
+    )
+    assert tabs == spaces
+    long = {"query": QUERY, "texts": ["a", "길고 " * 60]}
+    assert len(server.request("/rerank", long).json) == 2
+    error = server.request("/rerank", {**long, "truncate": False}).error
+    assert (error["code"], error["param"]) == ("request.pair_too_long", "texts[1]")
 
 
 def test_the_text_of_an_error_is_named(server: Server) -> None:

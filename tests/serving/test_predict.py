@@ -88,7 +88,7 @@ def test_merged_texts_have_the_bytes_of_texts_alone(
         ({"texts": ["a"] * 2049}, "texts must be a list of 1 to 2048 strings"),
         ({"texts": [3]}, "texts[0] must be a string"),
         ({"texts": ["가" * 100_000]}, "texts[0] must have at most 262144 bytes"),
-        ({"texts": ["a"], "top": 1}, "the keys must be among"),
+        ({"texts": ["a"], "top": 1}, "the keys must be among decoding, model, texts, got 'top'"),
         ({"texts": ["a"], "decoding": []}, "decoding must be an object"),
         ({"texts": ["a"], "decoding": {"beam": 2}}, "decoding needs a model that generates"),
         ({"texts": ["a"], "model": "reading", "decoding": {"beam": 17}}, "decoding.beam must be"),

@@ -14,24 +14,6 @@ from hypothesis import HealthCheck, given, settings
 from tests.serving.server_process import Server, serving
 from tests.serving.test_options import described
 
-schemathesis = pytest.importorskip("schemathesis")
-
-from schemathesis.checks import not_a_server_error  # noqa: E402
-from schemathesis.generation import GenerationMode  # noqa: E402
-from schemathesis.specs.openapi.checks import (  # noqa: E402
-    content_type_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-    unsupported_method,
-)
-
-CHECKS = [
-    not_a_server_error,
-    status_code_conformance,
-    content_type_conformance,
-    response_schema_conformance,
-    unsupported_method,
-]
 EXAMPLES = 20
 FEW = {"/admin/reload": 3, "/v1/completions": 30}  # a reload takes a second
 DESCRIPTION = described()
@@ -57,6 +39,18 @@ def server(
 @pytest.mark.parametrize("valid", [True, False])
 @pytest.mark.parametrize(("path", "method"), OPERATIONS)
 def test_responses_are_as_described(server: Server, path: str, method: str, valid: bool) -> None:
+    schemathesis = pytest.importorskip("schemathesis")  # here: it takes a second to import
+    from schemathesis.checks import not_a_server_error
+    from schemathesis.generation import GenerationMode
+    from schemathesis.specs.openapi import checks
+
+    expected = [
+        not_a_server_error,
+        checks.status_code_conformance,
+        checks.content_type_conformance,
+        checks.response_schema_conformance,
+        checks.unsupported_method,
+    ]
     schema = schemathesis.openapi.from_dict(server.request("/openapi.json").json)
     mode = GenerationMode.POSITIVE if valid else GenerationMode.NEGATIVE
     if method == "get" and not valid:
@@ -72,7 +66,7 @@ def test_responses_are_as_described(server: Server, path: str, method: str, vali
     )
     def check(case: Any) -> None:
         response = case.call(base_url=address, timeout=300)  # a reload on a busy machine
-        case.validate_response(response, checks=CHECKS)
+        case.validate_response(response, checks=expected)
         assert valid or 400 <= response.status_code < 500
         if response.status_code >= 400:
             assert len(response.content) <= 2048

@@ -41,7 +41,7 @@ def test_answers_that_depend_on_the_threads_keep_them(
 
 
 def test_pytorch_keeps_its_threads(review_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jumok.native.measured.is_compiled", lambda _: False)
+    monkeypatch.setattr("jumok.native.measured.is_compiled_encoder", lambda _: False)
     engine = PipelineEngine(str(review_run), EngineOptions(), JobHub())
     engine.set_threads(2)
     assert (torch.get_num_threads(), kernel_threads()) == (2, 2)

@@ -49,6 +49,7 @@ def test_traces_need_the_token_and_a_text(tracing: Server) -> None:
     assert tracing.request("/v1/trace", {"text": "a", "model": "x"}).status == 404
 
 
+@pytest.mark.slow
 def test_a_trace_that_is_too_large_is_refused(review_run: Path, tmp_path: Path) -> None:
     options = {"traces": True, "limits": {"trace_bytes": 1_000}}
     with serving(tmp_path, [review_run], **options) as server:

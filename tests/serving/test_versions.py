@@ -160,21 +160,6 @@ def test_a_version_with_other_labels_is_refused_and_its_process_ended(
         assert server.computing_pids() == pids
 
 
-@pytest.mark.slow
-def test_the_hash_names_the_labels_too(review_run: Path, tmp_path: Path) -> None:
-    from jumok.serving.engine import EngineOptions, open_engine
-
-    run = copy_of(review_run, tmp_path, "model")
-    first = open_engine(str(run), EngineOptions()).hash
-    assert open_engine(str(review_run), EngineOptions()).hash == first
-    path = run / "config.json"
-    config = json.loads(path.read_text(encoding="utf-8"))
-    config["labels"] = config["labels"][::-1]
-    del config["labels_sha256"]  # as in a run of its own
-    path.write_text(json.dumps(config), encoding="utf-8")
-    assert open_engine(str(run), EngineOptions()).hash != first
-
-
 def test_a_reload_before_the_first_version_is_refused() -> None:
     before = psutil.Process().children()
     model = ServedModel([ModelSource(name="none", folder="none")], Limits(), Log("text"))

@@ -91,7 +91,7 @@ def test_waiting_texts_are_batches_with_the_bytes_of_texts_alone(
 def test_float32_without_a_kernel_computes_each_text_alone(
     review_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jumok.native.measured.is_compiled", lambda _: False)
+    monkeypatch.setattr("jumok.native.measured.is_compiled_encoder", lambda _: False)
     engine = PipelineEngine(str(review_run), EngineOptions(), HUB)
     assert not engine.uses_kernel
     assert engine.batched == set()

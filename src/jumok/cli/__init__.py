@@ -29,6 +29,7 @@ COMMANDS = {
     "serve": "answer over HTTP:  serve RUN ... [--port N] [--precision int8]",
     "view": "show the attention heads in the browser:  view RUN [TEXT] [--export FILE]",
     "heads": "score each attention head for known patterns:  heads MODEL [TEXT ...]",
+    "circuit": "show which features of a model write an answer:  circuit MODEL TEXT [--train]",
     "plot": "plot positional encodings, a run's history, or attention",
     "embed": "one vector per line of stdin, as a .npy file:  embed RUN --out FILE",
     "search": "the lines of a file that are nearest to a text:  search RUN FILE TEXT",

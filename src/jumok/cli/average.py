@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from jumok.cli.options import run_argument
 from jumok.language import translate
-from jumok.shipped import complete_run
 from jumok.terminal import print_json, print_line
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -14,12 +14,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 @app.command()
 def average(
-    run: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RUN", autocompletion=complete_run, help="The folder of a finished run."
-        ),
-    ],
+    run: Annotated[Path, run_argument("The folder of a finished run.")],
     last: Annotated[
         int, typer.Option(metavar="N", help="How many of the newest checkpoints to average.")
     ] = 2,

@@ -12,10 +12,10 @@ from jumok.cli.options import (
     apply_decoding,
     load_ensemble,
     read_template,
+    run_argument,
 )
 from jumok.cli.stdin import open_stdin
 from jumok.errors import Message as Notice
-from jumok.shipped import complete_run
 from jumok.terminal import print_notice
 
 if TYPE_CHECKING:
@@ -29,14 +29,7 @@ PROMPT = "> "
 
 @app.command()
 def chat(
-    model: Annotated[
-        Path,
-        typer.Argument(
-            metavar="MODEL",
-            autocompletion=complete_run,
-            help="An imported chat model or its folder.",
-        ),
-    ],
+    model: Annotated[Path, run_argument("An imported chat model or its folder.", metavar="MODEL")],
     system: Annotated[
         str | None, typer.Option(metavar="TEXT", help="The system message of the chat.")
     ] = None,

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from jumok.cli.options import run_argument
 from jumok.errors import Message
 from jumok.language import localize, translate
-from jumok.shipped import complete_run
 from jumok.terminal import pad, print_json, print_line, print_notice, text_width
 
 if TYPE_CHECKING:
@@ -22,12 +22,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 @app.command()
 def check(
-    run: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RUN", autocompletion=complete_run, help="A run, or the folder of a model."
-        ),
-    ],
+    run: Annotated[Path, run_argument("A run, or the folder of a model.")],
     texts: Annotated[
         list[str] | None,
         typer.Option(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from jumok.cli.options import run_argument
 from jumok.errors import UsageError
 from jumok.language import translate
 from jumok.shipped import complete_run
@@ -34,12 +35,7 @@ class _Groups(TyperCommand):
 
 @app.command(cls=_Groups)
 def compare(
-    runs: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RUN ...", autocompletion=complete_run, help="Runs, of one recipe or several."
-        ),
-    ],
+    runs: Annotated[list[Path], run_argument("Runs, of one recipe or several.", metavar="RUN ...")],
     others: Annotated[
         list[Path] | None,
         typer.Option(
@@ -119,7 +115,8 @@ def _lines(found: "Comparison", names: Sequence[Sequence[str]], split: str, show
     for metric, value in found.metrics.items():
         lines.append(
             f"{metric:<12} {value.first:9.4f} {value.second:9.4f} {value.difference:+9.4f}   "
-            f"{value.low:+.4f} … {value.high:+.4f}    {value.p:.3f}"
+            f"{value.low:+.4f} … {value.high:+.4f}   "
+            f"{f'{value.p:.3f}' if value.p >= 0.001 else '<0.001':>6}"
         )
     lines.append(
         translate(

@@ -6,8 +6,13 @@ from typing import Annotated
 
 import typer
 
-from jumok.cli.options import DeviceOption, PrecisionOption, find_engine, load_encoder
-from jumok.shipped import complete_run
+from jumok.cli.options import (
+    DeviceOption,
+    VectorPrecisionOption,
+    find_vector_engine,
+    load_encoder,
+    run_argument,
+)
 from jumok.terminal import print_json
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -15,12 +20,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 @app.command()
 def embed(
-    run: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RUN", autocompletion=complete_run, help="A run, or the name of a model."
-        ),
-    ],
+    run: Annotated[Path, run_argument("A run, or the name of a model.")],
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="FILE", help="A .npy file. [default: JSON lines on stdout]"),
@@ -30,7 +30,7 @@ def embed(
     ] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Do not divide by the length.")] = False,
     prompt: Annotated[str, typer.Option(metavar="NAME", help="A prompt of the model.")] = "",
-    precision: PrecisionOption = None,
+    precision: VectorPrecisionOption = None,
     device: DeviceOption = "auto",
 ) -> None:
     """Encode the lines of stdin: float32 vectors (lines, width), in order."""
@@ -38,7 +38,7 @@ def embed(
     from jumok.tasks.pipeline.text_inputs import check_pooling
     from jumok.tasks.pipeline.vector_index import save_vectors
 
-    engine = None if prompt else find_engine(run, precision, device)
+    engine = None if prompt else find_vector_engine(run, precision, device)
     encoder = None if engine is not None else load_encoder(run, precision, device)[1]
     texts = list(read_lines())
     kind = None if pooling is None else check_pooling(pooling)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,22 +14,22 @@ from jumok.cli.options import (
     apply_decoding,
     ensemble_info,
     load_ensemble,
+    run_argument,
     with_precision,
 )
 from jumok.errors import UsageError
 from jumok.language import translate
-from jumok.shipped import complete_run
 from jumok.terminal import pad, print_json, print_line, text_width
+
+if TYPE_CHECKING:
+    from jumok.tasks.pipeline.pipeline import Pipeline
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()
 def evaluate(
-    run: Annotated[
-        Path,
-        typer.Argument(metavar="RUN", autocompletion=complete_run, help="The folder of a run."),
-    ],
+    run: Annotated[Path, run_argument()],
     data: Annotated[
         Path | None,
         typer.Option(help="TSV, CSV or JSON file with the columns of the run's data."),
@@ -49,6 +49,14 @@ def evaluate(
             ".jsonl file.",
         ),
     ] = None,
+    measure_int8: Annotated[
+        bool,
+        typer.Option(
+            "--measure-int8",
+            help="Compare int8 with float32 on dev. predict and serve then use int8 if no metric "
+            "falls by more than 0.005.",
+        ),
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the scores as one JSON object.")
     ] = False,
@@ -60,6 +68,15 @@ def evaluate(
         raise UsageError(
             "cli.data_and_split", "--data and --split exclude each other; use one of them"
         )
+    if measure_int8:
+        if data or split or ensemble or decoding or precision or predictions:
+            raise UsageError(
+                "cli.measure_int8_alone",
+                "--measure-int8 reads the dev rows of RUN and takes only --device and --json; "
+                "leave the other options out",
+            )
+        _measure_int8(load_ensemble(run, None, device=device), as_json)
+        return
     pipeline = with_precision(load_ensemble(run, ensemble, decoding or [], device), precision)
     pipeline = apply_decoding(pipeline, decoding or [], ensemble, precision)
     info = ensemble_info(ensemble, precision)
@@ -70,6 +87,21 @@ def evaluate(
         return
     for number, scores in enumerate([first, *others]):
         print_line(("\n" if number else "") + _lines(scores))
+
+
+def _measure_int8(pipeline: "Pipeline", as_json: bool) -> None:
+    """Measure int8 on the dev rows, and print the scores of both precisions."""
+    from jumok.config_io import to_dict
+    from jumok.tasks.runs.compare import measure_int8
+
+    loss = measure_int8(pipeline)
+    if as_json:
+        print_json(to_dict(loss) | {"precision": loss.precision})
+        return
+    for each in loss.metrics:
+        print_line(f"{each.name:<12} float32 {each.float32:.4f}  int8 {each.int8:.4f}")
+    print_line(translate("{:,} of {:,} rows with another output", loss.different, loss.rows))
+    print_line(translate("predict and serve use {}", loss.precision))
 
 
 def _lines(scores: Mapping[str, Any]) -> str:

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 import typer
 
 from jumok.cli import completion
+from jumok.cli.options import run_argument
 from jumok.language import localize, translate
-from jumok.shipped import complete_run
 from jumok.terminal import print_json, print_line, print_notice
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -15,17 +15,14 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 @app.command()
 def export(
-    run: Annotated[
-        Path,
-        typer.Argument(metavar="RUN", autocompletion=complete_run, help="The folder of a run."),
-    ],
+    run: Annotated[Path, run_argument()],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="New folder for the exported model.")],
     to: Annotated[
         str,
         typer.Option(
             metavar="FORMAT",
             autocompletion=completion.formats,
-            help="hf, sentence-transformers, peft, ctranslate2, onnx, gguf or web.",
+            help="hf, sentence-transformers, cross-encoder, peft, ctranslate2, onnx, gguf or web.",
         ),
     ],
     quantize: Annotated[

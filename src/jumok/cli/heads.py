@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from jumok.cli.options import run_argument
 from jumok.cli.stdin import read_lines
 from jumok.errors import Message, UsageError
 from jumok.language import translate
-from jumok.shipped import complete_run
 from jumok.terminal import pad, print_json, print_line, print_notice, text_width
 
 if TYPE_CHECKING:
@@ -28,10 +28,8 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 def heads(
     model: Annotated[
         Path,
-        typer.Argument(
-            metavar="MODEL",
-            autocompletion=complete_run,
-            help="A run, an imported checkpoint, a Hugging Face folder or a trace.",
+        run_argument(
+            "A run, an imported checkpoint, a Hugging Face folder or a trace.", metavar="MODEL"
         ),
     ],
     texts: Annotated[

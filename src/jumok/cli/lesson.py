@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from jumok.course.lesson import Language, Lesson
+    from jumok.course.lesson import Cell, Language, Lesson, TraceView
 
 HANGING = " " * 8  # the further indentation of code that continues a line
 
@@ -65,7 +65,11 @@ def lesson(
     if export is not None:
         print_line(str(write_notebook(chosen, chosen_language, export, answers=answers)))
         return
-    _show(chosen, chosen_language, answers, make_console())
+    console = make_console()
+    if console.is_terminal:
+        _show(chosen, chosen_language, answers, console)
+    else:
+        _print_markdown(chosen, chosen_language, answers)
 
 
 def _language(given: str | None) -> "Language":
@@ -100,8 +104,9 @@ def _show(lesson: "Lesson", language: "Language", answers: bool, console: "Conso
         if isinstance(part, str):
             console.print(Markdown(readable_math(plain.convert(part))), soft_wrap=False)
         elif isinstance(part, TraceView):
-            command = f'jumok view note --lesson --state "{part.state}&lang={language}"'
-            console.print(Text(command, style="bold"))  # not in a box, which cuts it off
+            console.print(
+                Text(_command(part, language), style="bold")
+            )  # not in a box, which cuts it off
         elif isinstance(part, Cell):
             source = part.source if part.is_solution and answers else part.shown
             code = Syntax(source, "python", background_color="default").highlight(source)
@@ -113,19 +118,50 @@ def _show(lesson: "Lesson", language: "Language", answers: bool, console: "Conso
             ]
             console.print(Padding(Text("\n").join(lines), (0, 2)))
             printed = lesson.outputs[part.name].rstrip("\n")
-            if part.answer is not None:
-                note = f"{words['answer']}: {part.answer}" if answers else words["guess"]
-                console.print(Text(f"  → {note}", style="italic"))
-            elif part.is_solution and not answers:
-                note = f"{words['answer']}: jumok lesson {lesson.number} --answers"
-                console.print(Text(f"  → {note}", style="italic"))
-            elif part.is_picture:
-                note = f"{words['picture']}: jumok lesson {lesson.number} --notebook FILE.ipynb"
+            if note := _note(part, lesson, answers, words):
                 console.print(Text(f"  → {note}", style="italic"))
             elif printed:
                 panel = Panel(Text(printed), title=words["output"], title_align="left")
                 console.print(panel, soft_wrap=False)  # long lines are folded
         console.print()
+
+
+def _print_markdown(lesson: "Lesson", language: "Language", answers: bool) -> None:
+    """Print a lesson as Markdown with whole lines: to a file or another program."""
+    from jumok.course.lesson import Cell, TraceView
+    from jumok.course.plain import PlainMarkdown, readable_math
+
+    plain, words = PlainMarkdown(language), _WORDS[language]
+    for part in lesson.parts(language):
+        if isinstance(part, str):
+            print_line(readable_math(plain.convert(part)))
+        elif isinstance(part, TraceView):
+            print_line(f"```sh\n{_command(part, language)}\n```")
+        elif isinstance(part, Cell):
+            source = part.source if part.is_solution and answers else part.shown
+            print_line(f"```python\n{source.strip(chr(10))}\n```")
+            printed = lesson.outputs[part.name].rstrip("\n")
+            if note := _note(part, lesson, answers, words):
+                print_line(f"\n→ {note}")
+            elif printed:
+                print_line(f"\n{words['output']}:\n\n```text\n{printed}\n```")
+        print_line("")
+
+
+def _command(part: "TraceView", language: "Language") -> str:
+    """The command that shows a view of a trace."""
+    return f'jumok view note --lesson --state "{part.state}&lang={language}"'
+
+
+def _note(part: "Cell", lesson: "Lesson", answers: bool, words: dict[str, str]) -> str:
+    """The line below a cell instead of what it prints; "" for none."""
+    if part.answer is not None:
+        return f"{words['answer']}: {part.answer}" if answers else words["guess"]
+    if part.is_solution and not answers:
+        return f"{words['answer']}: jumok lesson {lesson.number} --answers"
+    if part.is_picture:
+        return f"{words['picture']}: jumok lesson {lesson.number} --notebook FILE.ipynb"
+    return ""
 
 
 def _pieces(line: "Text", width: int) -> "Iterator[Text]":

@@ -19,10 +19,10 @@ _EXTRA = re.compile(r"(.*?)(?:  \[([^\[\]]*)\])?", re.DOTALL)  # a help text, [d
 def run(app: typer.Typer, arguments: Sequence[str], name: str) -> None:
     """Run a command of the command line, which exits with its code."""
     command: Any = typer.main.get_command(app)  # typer may bring its own click
+    for step in ("make_context", "invoke"):
+        setattr(command, step, _with_own_errors(getattr(command, step), name))
     if language() == "ko":
         _translate(command)
-        for step in ("make_context", "invoke"):
-            setattr(command, step, _with_korean_errors(getattr(command, step), name))
         if logging.lastResort is not None:
             logging.lastResort.setFormatter(_KoreanWarnings())
     command.main(list(arguments), prog_name=name)
@@ -91,7 +91,7 @@ def _korean_help(text: str) -> str:
     return f"{translate(found[1], section='help')} [{'; '.join(extras)}]".strip()
 
 
-def _with_korean_errors(step: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _with_own_errors(step: Callable[..., Any], name: str) -> Callable[..., Any]:
     """A step of click whose usage errors become messages of jumok, with the same exit code."""
 
     def run_step(*arguments: Any, **options: Any) -> Any:

@@ -46,6 +46,7 @@ def models(
 def _describe(folder: Path) -> dict[str, str | int]:
     """What a folder of the package contains; `weights` is 0 without weights."""
     import math
+    import re
     import tomllib
 
     from jumok.models.int8_weights import SUFFIX  # of scales, which are no weights
@@ -64,7 +65,7 @@ def _describe(folder: Path) -> dict[str, str | int]:
     return {
         "name": folder.name,
         "task": table.get("task", ""),
-        "about": "".join(about),
+        "about": re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", "".join(about)),  # links of Markdown
         "weights": sum(math.prod(x.shape) for k, x in header.items() if not k.endswith(SUFFIX)),
         "bytes": path.stat().st_size if path.is_file() else 0,
         "card": str(card),

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from jumok.cli.options import run_argument
 from jumok.errors import UsageError
-from jumok.shipped import complete_run
 from jumok.terminal import print_line
 
 if TYPE_CHECKING:
@@ -20,9 +20,7 @@ app = typer.Typer(
     help="Plot positional encodings, a run's history, or attention.",
 )
 
-Run = Annotated[
-    Path, typer.Argument(metavar="RUN", autocompletion=complete_run, help="The folder of a run.")
-]
+Run = Annotated[Path, run_argument()]
 Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Output file: .png, .svg or .pdf.")]
 
 
@@ -65,14 +63,7 @@ def history(run: Run, out: Out = None) -> None:
 
 @app.command()
 def attention(
-    run: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RUN",
-            autocompletion=complete_run,
-            help="A run, an imported model, or a trace file.",
-        ),
-    ],
+    run: Annotated[Path, run_argument("A run, an imported model, or a trace file.")],
     text: Annotated[
         str | None, typer.Argument(metavar="[TEXT]", help="Input text of the model.")
     ] = None,

@@ -22,6 +22,7 @@ from jumok.cli.options import (
     find_engine,
     load_ensemble,
     read_template,
+    run_argument,
     with_fast_encoder,
 )
 from jumok.cli.output_notices import OutputNotices
@@ -46,10 +47,7 @@ MAX_CHUNK_CHARS = 2**16  # characters per batch: bounds the memory that long lin
 @app.command(context_settings={"ignore_unknown_options": True})  # -_- is text, not an option
 def predict(
     context: typer.Context,
-    run: Annotated[
-        Path,
-        typer.Argument(metavar="RUN", autocompletion=complete_run, help="The folder of a run."),
-    ],
+    run: Annotated[Path, run_argument()],
     texts: Annotated[
         list[str] | None,
         typer.Argument(metavar="[TEXT ...]", help="Texts. [default: the lines of stdin]"),

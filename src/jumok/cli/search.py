@@ -9,9 +9,11 @@ import typer
 
 from jumok.cli.options import (
     DeviceOption,
-    PrecisionOption,
+    VectorPrecisionOption,
     find_engine,
+    find_vector_engine,
     load_encoder,
+    run_argument,
     with_fast_encoder,
 )
 from jumok.errors import UsageError
@@ -27,12 +29,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 @app.command()
 def search(
-    run: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RUN", autocompletion=complete_run, help="A run, or the name of a model."
-        ),
-    ],
+    run: Annotated[Path, run_argument("A run, or the name of a model.")],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="One text per line.")],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to look for.")],
     top: Annotated[int, typer.Option("--top", min=1, help="The number of lines.")] = 5,
@@ -51,7 +48,7 @@ def search(
             help="A model with one score for a pair of texts orders the best 30.",
         ),
     ] = None,
-    precision: PrecisionOption = None,
+    precision: VectorPrecisionOption = None,
     device: DeviceOption = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
 ) -> None:
@@ -69,7 +66,7 @@ def search(
             "cli.empty_query", "TEXT must be what to look for, got an empty text; try a word"
         )
     reranker = None if rerank is None else _open_reranker(rerank, device)
-    engine = find_engine(run, precision, device)
+    engine = find_vector_engine(run, precision, device)
     if engine is not None:
         index = VectorIndex.build_with(engine.encode, engine.vector_key, file, progress)
         query = engine.encode([text])[0]

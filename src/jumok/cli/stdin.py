@@ -84,9 +84,9 @@ def read_lines(stream: LineStream | None = None) -> Iterator[str]:
     Raises InputError with the line number for a line that is too long, is not UTF-8, or holds
     characters that texts may not have; the lines before it have been yielded.
     """
-    from jumok.data.files.lines import convert_advice, is_cp949
     from jumok.text.limits import MAX_TEXT_BYTES
     from jumok.text.normalization import check_text
+    from jumok.text_files import check_is_text, convert_advice, is_cp949
 
     if stream is None:
         stream = open_stdin()
@@ -103,6 +103,8 @@ def read_lines(stream: LineStream | None = None) -> Iterator[str]:
                 number=number,
                 max_text_bytes=MAX_TEXT_BYTES,
             )
+        if number == 1:
+            check_is_text("stdin", content)
         try:
             yield check_text(content.decode("utf-8-sig" if number == 1 else "utf-8"))
         except UnicodeDecodeError as error:

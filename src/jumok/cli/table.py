@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from jumok.cli.options import run_argument
 from jumok.errors import Message, UsageError
 from jumok.language import translate
-from jumok.shipped import complete_run
 from jumok.terminal import pad, print_json, print_line, print_notice, text_width
 
 if TYPE_CHECKING:
@@ -22,10 +22,7 @@ _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasci
 
 @app.command()
 def table(
-    runs: Annotated[
-        list[Path],
-        typer.Argument(metavar="RUN ...", autocompletion=complete_run, help="Finished runs."),
-    ],
+    runs: Annotated[list[Path], run_argument("Finished runs.", metavar="RUN ...")],
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print a Markdown table, the best in bold.")
     ] = False,

@@ -68,7 +68,9 @@ def train(
     from jumok.ranks import is_main_process
     from jumok.tasks.recipe.recipe import load_recipe
     from jumok.tasks.runs import api
+    from jumok.training.signals import end_with_parent
 
+    end_with_parent()
     if dry_run:
         _estimate(recipe, overrides or [], resume, as_json=as_json)
         return
@@ -154,13 +156,13 @@ def _print_results(run: "Run", results: dict[str, Any]) -> None:
         evaluations,
         read_records,
     )
-    from jumok.training.reporting.report import HEADLINE_METRICS
+    from jumok.training.reporting.report import headline_metrics
 
     console = make_console()
     console.print(evaluation_table(evaluations(read_records(run.folder / METRICS))))
     for scores in [results, *results["others"]]:
         shown = {
-            name: _format_score(name, scores[name]) for name in HEADLINE_METRICS if name in scores
+            name: _format_score(name, scores[name]) for name in headline_metrics() if name in scores
         }
         text = "  ".join(f"{name.replace('_', ' ')} {value}" for name, value in shown.items())
         rows = translate("{:,} rows", scores["n"])

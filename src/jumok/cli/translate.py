@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,9 +14,10 @@ from jumok.cli.options import (
     apply_decoding,
     find_engine,
     load_ensemble,
+    run_argument,
 )
 from jumok.errors import Message, UsageError
-from jumok.shipped import complete_run
+from jumok.extras import check_installed
 from jumok.terminal import print_notice
 
 if TYPE_CHECKING:
@@ -30,12 +32,7 @@ COUNT_SECONDS = 2.0
 
 @app.command()
 def translate(
-    run: Annotated[
-        Path,
-        typer.Argument(
-            metavar="MODEL", autocompletion=complete_run, help="A run, or the name of a model."
-        ),
-    ],
+    run: Annotated[Path, run_argument("A run, or the name of a model.", metavar="MODEL")],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A document; - for stdin.")],
     to: Annotated[
         Path | None,
@@ -63,7 +60,7 @@ def translate(
     decoding: DecodingOverrides = None,
     device: DeviceOption = "auto",
 ) -> None:
-    """Translate a document: text, HTML, Markdown, .po, .srt or .vtt.
+    """Translate a document: text, HTML, Markdown, .po, .srt, .vtt or .docx.
 
     The same command continues a translation that was stopped.
     """
@@ -71,12 +68,21 @@ def translate(
     from jumok.documents import format_of
     from jumok.documents.glossary import Glossary
     from jumok.documents.memory import Memory
-    from jumok.documents.tsv import decode
     from jumok.tasks.pipeline.translation import translate_document
+    from jumok.text_files import decode_text
 
     _check_output(file, to)
-    kind = format or ("text" if str(file) == "-" else format_of(file))
-    source = decode(file, _read(file))
+    write: Callable[[str], bytes] = str.encode
+    if format is None and file.suffix.lower() == ".docx":
+        _check_word_output(to)
+        check_installed("jumok translate of .docx", "lxml")
+        from jumok.documents.docx import read
+
+        kind = "html"
+        source, write = read(_read(file))
+    else:
+        kind = format or ("text" if str(file) == "-" else format_of(file))
+        source = decode_text(file, _read(file))
     terms = None if glossary is None else Glossary.read(glossary)
     model, key = _open(run, decoding or [], device)
     unfinished = None if to is None or memory else to.with_name(f"{to.name}.{key}.tsv")
@@ -92,7 +98,7 @@ def translate(
     if to is None:
         sys.stdout.write(found.text)
     else:
-        write_atomically(to, found.text.encode())
+        write_atomically(to, write(found.text))
         if unfinished is not None:
             unfinished.unlink(missing_ok=True)
     _report(found)
@@ -109,6 +115,17 @@ def _check_output(file: Path, to: Path | None) -> None:
             "--to must be a new file in a folder that exists, other than {file}, got {to}",
             file=str(file),
             to=str(to),
+        )
+
+
+def _check_word_output(to: Path | None) -> None:
+    """Raise UsageError for a Word document that would be printed or get another suffix."""
+    if to is None or to.suffix.lower() != ".docx":
+        raise UsageError(
+            "cli.translate_to_docx",
+            "the translation of a .docx file must be written to a .docx file, got {to}; add "
+            "--to NAME.docx",
+            to="none" if to is None else str(to),
         )
 
 

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from jumok.cli.options import DeviceOption
+from jumok.cli.options import DeviceOption, run_argument
 from jumok.errors import Message, UsageError
-from jumok.shipped import complete_run
 from jumok.terminal import print_line, print_notice
 
 if TYPE_CHECKING:
@@ -25,12 +24,7 @@ LESSON_STATE = "v=calculation"
 @app.command()
 def view(
     run: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RUN",
-            autocompletion=complete_run,
-            help="A run, an imported checkpoint, a Hugging Face folder or a trace.",
-        ),
+        Path, run_argument("A run, an imported checkpoint, a Hugging Face folder or a trace.")
     ],
     text: Annotated[
         str | None, typer.Argument(metavar="[TEXT]", help="Input text of the model.")
@@ -70,6 +64,10 @@ def view(
         list[str] | None,
         typer.Option(metavar="BLOCK.LAYER.HEAD", help="Mute a head. Repeatable."),
     ] = None,
+    checkpoints: Annotated[
+        bool,
+        typer.Option("--checkpoints", help="Trace the text with each checkpoint of the run."),
+    ] = False,
     port: Annotated[
         int, typer.Option(min=0, max=65535, metavar="N", help="Port; 0 for a free one.")
     ] = 0,
@@ -97,15 +95,21 @@ def view(
     if not run.is_file():
         check_installed("jumok view", "torch")
     request = _trace_request(run, text, target, lesson, decode or [], mute or [])
+    if checkpoints and (request is None or not request.texts):
+        raise UsageError(
+            "cli.checkpoints_need_a_text",
+            "--checkpoints needs a run and a text; add TEXT after the run",
+        )
     state = normalize_state(state) or (LESSON_STATE if lesson else "")
     ViewState.parse(state)
     if export is not None:
         from jumok.viewer.export import export as write
 
-        print_line(str(write(_trace(run, request, device), export, state, full, live)))
+        traced = _trace(run, request, device, checkpoints)
+        print_line(str(write(traced, export, state, full, live)))
         return
     address = ServerAddress(host, port, token)
-    _serve(run, request, state, address, device, browse=not no_browser)
+    _serve(run, request, state, address, device, checkpoints, browse=not no_browser)
 
 
 class ServerAddress(NamedTuple):
@@ -153,8 +157,15 @@ def _trace_request(
     )
 
 
-def _trace(run: Path, request: "TraceRequest | None", device: str) -> "Trace":
-    """A saved trace, or a new trace of the model on the text."""
+def _trace(
+    run: Path, request: "TraceRequest | None", device: str, checkpoints: bool = False
+) -> "Trace":
+    """A saved trace, or a new trace of the model on the text, or of its checkpoints."""
+    if checkpoints and request is not None:
+        from jumok.interpret.checkpoint_trace import trace_checkpoints
+
+        (text,) = request.texts
+        return trace_checkpoints(run, text, request.target, request.decode, request.mute, device)
     if run.is_file():
         from jumok.interpret.trace import Trace
 
@@ -174,6 +185,7 @@ def _serve(
     state: str,
     server_address: ServerAddress,
     device: str,
+    checkpoints: bool,
     browse: bool,
 ) -> None:
     """Serve the page until Ctrl-C."""
@@ -184,7 +196,7 @@ def _serve(
 
     listener, address = listen(*server_address)
     with listener, open_trace_store() as store:
-        content = _content(run, request, store, device)
+        content = _content(run, request, store, device, checkpoints)
         tickets = OneTimeTokens()
         server = make_server(address, content, tickets)
         page = address.with_state(state)
@@ -205,18 +217,28 @@ def _serve(
 
 
 def _content(
-    run: Path, request: "TraceRequest | None", store: "TraceStore", device: str
+    run: Path,
+    request: "TraceRequest | None",
+    store: "TraceStore",
+    device: str,
+    checkpoints: bool,
 ) -> "ServerContent":
-    """What the server shows: a trace file, or a model and its first trace."""
+    """What the server shows: a trace file or checkpoints, or a model and its first trace."""
+    from jumok.viewer.request_schema import ModelCard
     from jumok.viewer.server import ServerContent
 
     if run.is_file():
         from jumok.interpret.trace_file import read_info
-        from jumok.viewer.request_schema import ModelCard
 
         info = read_info(run)
         card = ModelCard(title=info.title, task=info.task, kind=info.model.kind)
         return ServerContent(store, card, store.register(run.resolve()))
+    if checkpoints:  # a trace, as from a file: the run may not have ended
+        traced = _trace(run, request, device, checkpoints=True)
+        card = ModelCard(
+            title=traced.info.title, task=traced.info.task, kind=traced.info.model.kind
+        )
+        return ServerContent(store, card, store.add(traced.to_bytes()))
     from jumok.tasks.runs.load import load
     from jumok.viewer.live_model import LiveModel
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from jumok.cli.options import run_argument
 from jumok.cli.stdin import read_lines
 from jumok.errors import UsageError
 from jumok.language import translate
-from jumok.shipped import complete_run
 from jumok.terminal import pad, print_json, print_line
 
 if TYPE_CHECKING:
@@ -27,14 +27,7 @@ app = typer.Typer(
 BATCH_SIZE = 1000  # lines encoded together
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Model = Annotated[
-    Path,
-    typer.Argument(
-        metavar="MODEL",
-        autocompletion=complete_run,
-        help="A .model file, or the folder of a run.",
-    ),
-]
+Model = Annotated[Path, run_argument("A .model file, or the folder of a run.", metavar="MODEL")]
 Inputs = Annotated[
     list[str] | None,
     typer.Argument(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from jumok.shipped import complete_run
+from jumok.cli.options import run_argument
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -15,11 +15,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 def serve(
     models: Annotated[
         list[str],
-        typer.Argument(
-            metavar="RUN ...",
-            autocompletion=complete_run,
-            help="Runs, imported checkpoints or Hugging Face folders.",
-        ),
+        run_argument("Runs, imported checkpoints or Hugging Face folders.", metavar="RUN ..."),
     ],
     host: Annotated[
         str,

@@ -8,7 +8,7 @@ from typing import Any
 
 from jumok.decoding import TokenBytes, read_token_bytes
 from jumok.models import LanguageModel
-from jumok.serving.engine import no_completions
+from jumok.serving.engine import n_read, no_completions
 from jumok.tasks.inputs.special_tokens import check_ids
 from jumok.tasks.pipeline.causal_generation import TokenScore, prompt_ids, score_ids
 from jumok.tasks.pipeline.chat import Chat
@@ -68,9 +68,10 @@ class Completions:
         output = GeneratedText(text, "", 0.0, finish_reason="length")
         if not message.get("empty"):
             output = generation.continue_ids(ids, emit, text=text, end_ids=end_ids)
-        n_read = len(pipeline.vocabulary.encode(text)) if text else len(ids)
+        n = len(pipeline.vocabulary.encode(text)) if text else len(ids)
+        window = pipeline.recipe.model.max_length
         header = {
-            "tokens": n_read,
+            "tokens": n if message.get("empty") else n_read(n, len(ids) - n, window),
             "new_tokens": len(output.tokens),
             "finish_reason": output.finish_reason,
         }

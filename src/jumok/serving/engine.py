@@ -18,7 +18,7 @@ from jumok.errors import InputError
 from jumok.extras import naming_extras
 from jumok.serving.frames import BATCH_WORK
 from jumok.serving.jobs import JobHub
-from jumok.tasks.pipeline.outputs import Output, to_json
+from jumok.tasks.pipeline.outputs import GeneratedText, Output, to_json
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.text.tokenizer import Tokenizer
 
@@ -146,6 +146,10 @@ class Engine(ABC):
         n_special = self.vocabulary.input_template.n_special()
         return min(self.count_tokens(text, ids=ids), self.max_embedded - n_special)
 
+    def count_prompt(self, text: str, output: GeneratedText) -> int:
+        """The tokens of a text that its output is generated from, without special tokens."""
+        return self.count_tokens(text) - sum(each.n_unread for each in output.warnings)
+
     def generation(self, answers: Sequence[str]) -> dict[str, float] | None:
         """The hypotheses and the mean number of tokens of these answers, if the model generates."""
         return None
@@ -188,6 +192,17 @@ def open_engine(folder: str, options: EngineOptions) -> Engine:
         from jumok.serving.pipeline_engine import PipelineEngine
 
     return PipelineEngine.open(folder, options)
+
+
+def n_read(n: int, n_special: int, window: int) -> int:
+    """The tokens of a prompt of n and some special ones that a language model begins with.
+
+    Its window slides at once where they are too many: the newest half of it is read.
+
+    >>> n_read(7, 1, window=8), n_read(8, 1, window=8)
+    (7, 4)
+    """
+    return n if n + n_special <= window else max(window // 2, 1)
 
 
 def no_completions(task: str) -> InputError:

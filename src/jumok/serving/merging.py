@@ -16,6 +16,7 @@ from jumok.decoding import (
     IncrementalDecoder,
     Processor,
 )
+from jumok.decoding.callbacks import OnToken
 from jumok.native import NativeEncoder, NativeModel
 from jumok.native.decoder import DecoderStep, NativeDecoder, step_together
 from jumok.serving.jobs import JobHub
@@ -57,10 +58,10 @@ class _Step:
         return int(arguments.ids.numel())
 
     def compute(self, calls: Sequence[Any]) -> Sequence[Any]:
-        """What `step` or `top_k` of each decoder returns."""
+        """What `step` of each decoder returns."""
         results: list[Any] = [None] * len(calls)
         groups: dict[int, list[int]] = {}
-        for number, (decoder, _, _) in enumerate(calls):
+        for number, (decoder, _) in enumerate(calls):
             groups.setdefault(id(decoder.model), []).append(number)
         for numbers in groups.values():
             found = step_together([calls[number] for number in numbers])
@@ -99,15 +100,14 @@ class SharedDecoder:
         return self._decoder.step_all(ids)
 
     def search(
-        self, inputs: GenerationInputs, config: DecodingConfig, processors: Sequence[Processor]
+        self,
+        inputs: GenerationInputs,
+        config: DecodingConfig,
+        processors: Sequence[Processor],
+        on_token: OnToken | None,
     ) -> list[list[Hypothesis]] | None:
         """The results of a search in the kernel; None for settings that it leaves out."""
-        return self._decoder.search(inputs, config, processors, self._hub.search_step)
-
-    def top_k(self, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """The k best tokens of a step: log-probabilities (B, k) and ids (B, k)."""
-        found: tuple[Tensor, Tensor] = self._hub.call(STEP, DecoderStep(self._decoder, ids, k))
-        return found
+        return self._decoder.search(inputs, config, processors, on_token, self._hub.search_step)
 
 
 class SharedBackends(DecoderBackends):

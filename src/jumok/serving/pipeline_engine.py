@@ -10,7 +10,8 @@ import torch
 
 from jumok.errors import InputError
 from jumok.inference import has_invariant_states, is_batch_invariant
-from jumok.inference.unpadded_stack import NativeBackend
+from jumok.inference.fast_stacks import NativeStack
+from jumok.models import LanguageModel
 from jumok.native.threads import set_kernel_threads
 from jumok.pretrained.memory_map import copy_weights
 from jumok.serving.completions import Completions, can_chat
@@ -21,12 +22,14 @@ from jumok.serving.engine import (
     describe,
     file_checksum,
     model_hash,
+    n_read,
 )
 from jumok.serving.jobs import JobHub
 from jumok.serving.merging import MergedEncoder, SharedBackends
+from jumok.tasks.pipeline.causal_generation import prompt_ids
 from jumok.tasks.pipeline.encoder_choice import with_packed_encoder
 from jumok.tasks.pipeline.generation_pipeline import GenerationPipeline, as_generation
-from jumok.tasks.pipeline.outputs import Output
+from jumok.tasks.pipeline.outputs import GeneratedText, Output
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.examples import examples
 from jumok.tasks.runs.load import load
@@ -88,6 +91,7 @@ class PipelineEngine(Engine):
         return {
             "hash": self.hash,
             "task": recipe.task,
+            "precision": pipeline.kernel.precision,
             "labels": list(pipeline.labels),
             "paired": recipe.paired,
             "optional_pairs": pipeline.optional_pairs,
@@ -176,6 +180,13 @@ class PipelineEngine(Engine):
         pipeline = self._pipeline
         return examples(pipeline.recipe.data.corpus, masked=pipeline.task.answer == "masks")
 
+    def count_prompt(self, text: str, output: GeneratedText) -> int:
+        """The tokens of a text that its output is generated from, without special tokens."""
+        n, pipeline = super().count_prompt(text, output), self._pipeline
+        if not isinstance(pipeline.model, LanguageModel):
+            return n
+        return n_read(n, len(prompt_ids(pipeline, text)) - n, pipeline.recipe.model.max_length)
+
     def generation(self, answers: Sequence[str]) -> dict[str, float] | None:
         """The hypotheses and the mean number of tokens of these answers, if the model generates."""
         pipeline = self._pipeline
@@ -245,5 +256,5 @@ def description(pipeline: Pipeline) -> list[str]:
 def _merge_encoders(pipeline: Pipeline, hub: JobHub) -> None:
     """Let the native encoders of a model compute the texts of several jobs together."""
     for module in pipeline.model.modules():
-        if isinstance(module, NativeBackend):
+        if isinstance(module, NativeStack):
             module.encoder = MergedEncoder(module.encoder, hub)  # type: ignore[assignment]

@@ -149,7 +149,7 @@ class NativeRoutes:
 
 
 def _described(model: ServedModel) -> dict[str, Any]:
-    keys = ("task", "labels", "paired", "generates", "chats", "embeds", "max_length")
+    keys = ("task", "labels", "paired", "generates", "chats", "embeds", "max_length", "precision")
     return {
         "id": model.name,
         "object": "model",

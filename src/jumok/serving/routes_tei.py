@@ -98,6 +98,7 @@ class TeiRoutes:
                 "return_text": nullable(BOOLEAN),
                 "model": MODEL,
                 **truncation,
+                "truncate": nullable(BOOLEAN),
             },
             ["query", "texts"],
         )
@@ -210,17 +211,20 @@ class TeiRoutes:
         """The texts by their scores with the query, the best first.
 
         The score of an imported model is the sigmoid of its output, or with `raw_scores` the
-        output; that of a model of jumok is on the scale of its data.
+        output; that of a model of jumok is on the scale of its data. A TAB is read as a space. With
+        `truncate` false a pair that is too long is an error.
         """
         content = self._rerank.check(await read_object(request, self._limits), "")
         model = self._reranker(content.get("model"))
-        pairs = [
-            _pair(content["query"], each, f"texts[{n}]") for n, each in enumerate(content["texts"])
-        ]
+        query, *texts = (each.replace("\t", " ") for each in (content["query"], *content["texts"]))
+        pairs = [f"{query}\t{each}" for each in texts]
         answers = await answer(request, model, {"kind": "predict"}, pairs, self._limits, "texts")
         one_version(answers)
         raw = content.get("raw_scores") or not model.info["imported"]
-        scores = [float(parse_json(each.payload)["score"]) for each in answers]
+        outputs = [parse_json(each.payload) for each in answers]
+        if content.get("truncate") is False:
+            _check_read(outputs)
+        scores = [float(each["score"]) for each in outputs]
         found = [
             {"index": n, "score": score if raw else _sigmoid(score)}
             | ({"text": content["texts"][n]} if content.get("return_text") else {})
@@ -341,6 +345,17 @@ def _always_truncated(param: str) -> RequestError:
         "{param} must be left out; long texts are always truncated at their end",
         param,
     )
+
+
+def _check_read(outputs: Sequence[dict[str, Any]]) -> None:
+    """Raise RequestError for the first pair of which tokens were not read."""
+    for n, output in enumerate(outputs):
+        if any(each["code"] == "truncated" for each in output.get("warnings", ())):
+            raise invalid(
+                "request.pair_too_long",
+                "{param} and the query must fit into the model with truncate false; leave it out",
+                f"texts[{n}]",
+            )
 
 
 def _other_activation(param: str) -> RequestError:

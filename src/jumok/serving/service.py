@@ -45,7 +45,7 @@ SERVED: ContextVar[Served] = ContextVar("served")  # of the request that the tas
 class ServedModel:
     """A model by its name: a thread of the server or computing processes, and their queue.
 
-    What the engine of a thread does not compute, such as samples, is computed by PyTorch: by a
+    What the engine of a thread does not compute, such as patterns, is computed by PyTorch: by a
     process that is started for the first such text, with a queue of its own.
     """
 
@@ -352,8 +352,8 @@ def unsupported(info: Mapping[str, Any], message: Mapping[str, Any]) -> Message 
     >>> from jumok.config_io import to_dict
     >>> info = {"decoding": to_dict(DecodingConfig()), "translates": True}
     >>> unsupported(info, {"kind": "predict", "decoding": '{"beam": 4}'})
-    >>> print(unsupported(info, {"kind": "predict", "decoding": '{"sample": true}'}))
-    decoding.sample needs PyTorch, which the server has not installed; leave it out
+    >>> print(unsupported(info, {"kind": "predict", "decoding": '{"prefix": "A"}'}))
+    decoding.prefix needs PyTorch, which the server has not installed; leave it out
     """
     if "decoding" not in info or message["kind"] == "embed":
         return None

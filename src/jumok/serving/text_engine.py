@@ -11,9 +11,16 @@ from jumok.engine import EngineModel, find
 from jumok.engine.generation import GenerationModel
 from jumok.engine.model import EncoderModel
 from jumok.native.threads import set_kernel_threads
-from jumok.serving.engine import Engine, EngineOptions, decoding_overrides, describe, model_hash
+from jumok.serving.engine import (
+    Engine,
+    EngineOptions,
+    decoding_overrides,
+    describe,
+    model_hash,
+    n_read,
+)
 from jumok.serving.jobs import JobHub
-from jumok.tasks.pipeline.outputs import Output
+from jumok.tasks.pipeline.outputs import GeneratedText, Output
 from jumok.tasks.runs.examples import examples
 from jumok.text.tokenizer import Tokenizer
 
@@ -71,6 +78,7 @@ class KernelEngine(Engine):
         return {
             "hash": self.hash,
             "task": run.task,
+            "precision": self._model.kernel.precision,
             "labels": list(run.labels),
             "paired": run.paired,
             "optional_pairs": False,
@@ -137,6 +145,13 @@ class GenerationEngine(KernelEngine):
     def stream(self, text: str, decoding: str, emit: Callable[[str], None]) -> Output:
         """The output for one text; each generated part is passed to `emit`."""
         return self._with_decoding(decoding).stream(text, emit)
+
+    def count_prompt(self, text: str, output: GeneratedText) -> int:
+        """The tokens of a text that its output is generated from, without special tokens."""
+        n, model = super().count_prompt(text, output), self._model
+        if model.run.kind == "encoder_decoder" or n < model.run.config.max_length:
+            return n
+        return n_read(n, len(model.prompt(text)) - n, model.run.config.max_length)
 
     def generation(self, answers: Sequence[str]) -> dict[str, float]:
         """The hypotheses and the mean number of tokens of these answers."""

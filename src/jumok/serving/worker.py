@@ -205,8 +205,11 @@ class Worker:
         """
         engine, ids = self._engine, message.get("ids", False)
         count = engine.count_embedded if message["kind"] == "embed" else engine.count_tokens
-        counts: dict[str, Any] = {"tokens": count(text, ids=ids)}
-        if isinstance(output, GeneratedText):
+        counts: dict[str, Any] = {}
+        if not isinstance(output, GeneratedText):
+            counts["tokens"] = count(text, ids=ids)
+        else:
+            counts["tokens"] = engine.count_prompt(text, output)
             counts["new_tokens"] = len(output.tokens)
             counts["finish_reason"] = output.finish_reason
         self._work.add(counts["tokens"], counts.get("new_tokens", 0))
