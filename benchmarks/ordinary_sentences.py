@@ -4,8 +4,8 @@
 
 Prints how many of the 200 hand-written sentences of the split test_sentences are right, and how
 many of 1,000 texts without numbers in words are copied exactly: 400 reviews, 300 headlines and 300
-questions and answers, the first such of the test splits of nsmc, ynat and chatbot. `--show` prints
-the wrong answers.
+questions and answers, the first such of the test splits of nsmc, ynat and chatbot. Texts are in
+NFC, as all outputs are. `--show` prints the wrong answers.
 """
 
 import argparse
@@ -23,6 +23,7 @@ from jumok.data.numbers.mentions import may_mention_number
 from jumok.tasks.pipeline.outputs import GeneratedText
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.run import Run
+from jumok.unicode_forms import normalize
 
 RESULTS = Path(__file__).parent / "results"
 TEXTS = (("nsmc", "text", 400), ("ynat", "text", 300), ("chatbot", "source", 300))
@@ -67,7 +68,9 @@ def without_numbers(corpus: str, column: str, n: int) -> Pairs:
     in_training = set(carriers("train"))
     texts = (
         text
-        for text in dict.fromkeys(" ".join(text.split()) for text in table.column(column))
+        for text in dict.fromkeys(
+            normalize("NFC", " ".join(text.split())) for text in table.column(column)
+        )
         if 0 < len(text) <= MAX_CHARACTERS
         and not may_mention_number(text)
         and text not in in_training

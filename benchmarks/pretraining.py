@@ -89,6 +89,7 @@ class AdaptiveMaskedLMJob(MaskedLMJob):
     def loss(self, batch: MaskedBatch) -> Tensor:
         """The loss of the objective; the mean losses of the masked pieces change."""
         hidden, output = masked_hidden(self.model, batch)
+        assert isinstance(output, torch.nn.Linear)
         with torch.no_grad():
             some = torch.randperm(len(hidden), device=hidden.device)[: self.SAMPLED]
             logits, labels = output(hidden[some]).float(), batch.labels[some]

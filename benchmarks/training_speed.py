@@ -54,12 +54,16 @@ def ours(dtype: torch.dtype, *, medium: bool = False) -> Step:
     from jumok.allocator import tune_allocator
     from jumok.models import TextClassifier, TransformerConfig
     from jumok.models.weights import named_weights
+    from jumok.native.training import cpu_training_kernel
     from jumok.nn.losses import cross_entropy
+    from jumok.nn.training_kernel import use_training_kernel
     from jumok.training.config import TrainingConfig
+    from jumok.training.fused_adamw import gradient_norm
     from jumok.training.mixed_precision import autocast_model
     from jumok.training.optimizer import Optimizer
 
     tune_allocator()
+    use_training_kernel(cpu_training_kernel()).__enter__()  # for the whole process
     if medium:
         torch.set_float32_matmul_precision("medium")
     config = TransformerConfig(
@@ -90,8 +94,8 @@ def ours(dtype: torch.dtype, *, medium: bool = False) -> Step:
             labels = torch.from_numpy(batch.labels)
             loss = cross_entropy(logits_of(batch), labels) / len(labels)
         loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(parameters.values(), 1.0).item()
-        optimizer.step(1e-3)
+        norm = gradient_norm([p.grad for p in parameters.values() if p.grad is not None])
+        optimizer.step(1e-3, clip_norm=1.0, norm=norm)
 
     return step
 

@@ -1,11 +1,12 @@
 """Scores of a translation run on FLORES-200, JHE, Tatoeba, news, documentation, and its own tests.
 
     JUMOK_DATA=... python benchmarks/translation.py RUN [--decoding KEY=VALUE ...] [--name NAME]
+        [--without TEST_SET ...]
 
 Prints BLEU over 13a tokens, chrF, and BLEU as in papers for the language: over morphemes
 (ko-mecab), or tokenized by Moses and lower-cased (Multi30k). Below are published scores of other
-systems on FLORES-200 devtest. Data that are not there are skipped, and named. All choices were made
-on the validation split.
+systems on FLORES-200 devtest, and 30 everyday sentences with their translations. Data that are not
+there are skipped, and named. All choices were made on the validation split.
 """
 
 import argparse
@@ -31,6 +32,7 @@ from jumok.tasks.runs.evaluate import evaluate, evaluation_tables
 from jumok.tasks.runs.run import Run
 
 RESULTS = Path(__file__).parent / "results"
+SENTENCES = Path(__file__).parent / "everyday_sentences.tsv"
 # BLEU of FLORES-200 devtest, 13a into English and ko-mecab into Korean: *.bleu of
 # mozilla/firefox-translations-models at e7957fc407441a5e3e35bbcbf9d60d9b35764618, folder evaluation
 PUBLISHED = {
@@ -59,6 +61,7 @@ def main() -> None:
     arguments.add_argument("run", type=Path)
     arguments.add_argument("--decoding", nargs="+", default=[], metavar="KEY=VALUE")
     arguments.add_argument("--name", help="of the results file; the recipe's name if left out")
+    arguments.add_argument("--without", nargs="+", default=[], metavar="TEST_SET")
     given = arguments.parse_args()
     folder = resolve_model(str(given.run))
     loaded = jumok.load(folder)
@@ -66,11 +69,12 @@ def main() -> None:
         loaded = loaded.with_decoding(given.decoding)
     pair = direction(loaded)
     tables, skipped = test_sets(loaded, pair)
+    tables = {name: table for name, table in tables.items() if name not in given.without}
     rows = [scored(loaded, name, table) for name, table in tables.items()]
     name = given.name or f"translation_{loaded.recipe.name}"
     command = f"python benchmarks/translation.py RUN {' '.join(given.decoding)}".strip()
     lines = [heading(command), "", *facts(Run.open(folder)), "", *table(rows), *skipped]
-    text = "\n".join([*lines, *published(rows, pair)])
+    text = "\n".join([*lines, *published(rows, pair), *everyday(loaded, pair)])
     print(text)
     (RESULTS / f"{name}.txt").write_text(text + "\n", encoding="utf-8")
 
@@ -78,9 +82,9 @@ def main() -> None:
 def direction(loaded: Pipeline) -> str:
     """The corpus with the languages of a run: koen, enko, or "" for others."""
     data = loaded.recipe.data
-    if data.corpus in ("koen", "note"):
+    if data.corpus in ("koen", "koen-small", "note"):
         return "koen"
-    if data.corpus == "enko" or data.target_language == "ko":
+    if data.corpus in ("enko", "enko-small") or data.target_language == "ko":
         return "enko"
     return "koen" if data.target_language == "en" else ""
 
@@ -137,6 +141,15 @@ def published(rows: list[dict[str, Any]], pair: str) -> list[str]:
         f"FLORES-200 devtest, {metric} (published: mozilla/firefox-translations-models):",
         *(f"{name:<28}{score:6.1f}" for name, score in ranked),
     ]
+
+
+def everyday(loaded: Pipeline, pair: str) -> list[str]:
+    """Everyday sentences that are in no corpus, with their translations into English."""
+    if pair != "koen":
+        return []
+    rows = read_table(SENTENCES, {"source": "ko"}).column("source")
+    outputs = loaded.predict(list(rows))
+    return ["", *(f"{text} -> {each.display}" for text, each in zip(rows, outputs, strict=True))]
 
 
 def facts(run: Run) -> list[str]:

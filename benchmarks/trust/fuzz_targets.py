@@ -135,9 +135,10 @@ def weights(files: Files) -> object:
 
 def header(files: Files) -> object:
     """The header of a safetensors file alone."""
-    from jumok.safetensors_io import parse_header
+    from jumok.safetensors_io import read_header
 
-    return parse_header(_only(files), len(_only(files)))
+    with folder_of(files) as home:
+        return read_header(home / "model.safetensors")
 
 
 def gguf(files: Files) -> object:
