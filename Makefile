@@ -150,13 +150,16 @@ format: $(READY) # format the code
 	$(BIN)/ruff check --fix
 
 # What training needs, for the demo; the tests need three times as many packages.
+# The kernel needs filelock alone and compiles while pip installs the rest.
 $(PACKAGE): pyproject.toml
 	@command -v $(PYTHON) >/dev/null || \
 		{ echo "$(PYTHON) must be installed; install Python 3.11 or newer, or choose one: make PYTHON=..."; exit 1; }
 	@$(PYTHON) scripts/check_python.py
 	$(PYTHON) -m venv .venv
-	scripts/install_torch.sh $(BIN)/pip "$(TORCH_SPEC)" "$(TORCH_INDEX)"
-	$(BIN)/pip install "$(TORCH_SPEC)" --editable ".[train]"
+	$(BIN)/pip install filelock
+	PYTHONPATH=src $(BIN)/python -m jumok.native.build & \
+	{ scripts/install_torch.sh $(BIN)/pip "$(TORCH_SPEC)" "$(TORCH_INDEX)" && \
+	$(BIN)/pip install "$(TORCH_SPEC)" --editable ".[train]"; }; status=$$?; wait; exit $$status
 	@touch $(PACKAGE)
 
 $(DOCS): $(PACKAGE)
@@ -168,7 +171,7 @@ $(READY): $(PACKAGE)
 	@touch $(READY)
 
 # The C++ kernel of this processor into the user's cache; without a compiler PyTorch does its work.
-$(KERNEL): $(PACKAGE) $(wildcard src/jumok/native/kernel/*.* src/jumok/native/kernel/targets/*.*)
+$(KERNEL): $(PACKAGE) $(wildcard src/jumok/native/kernel/*.* src/jumok/native/kernel/*/*.*)
 	$(BIN)/python -m jumok.native.build
 	@touch $(KERNEL)
 

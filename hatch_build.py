@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ class KernelBuildHook(BuildHookInterface):
         if version == "editable" or mode == "none":
             return
         sys.path.insert(0, str(SOURCES))
+        from jumok.native.build import SOURCES as PARTS
         from jumok.native.build import KernelError, compile_kernel, find_compiler, kernel_name
         from jumok.native.instruction_sets import X86_64, compilable, machine, usable
 
@@ -52,11 +54,16 @@ class KernelBuildHook(BuildHookInterface):
             return
         shutil.rmtree(self.folder, ignore_errors=True)
         sets = compilable(X86_64) if mode == "all" else usable()[:1]
-        paths = [self.folder / kernel_name(each) for each in sets]
+        parts = list(product(sets, PARTS))
+        paths = [self.folder / kernel_name(*each) for each in parts]
         names = ", ".join(each.name for each in sets)
         self.app.display_info(f"compiling the C++ kernel for {names}: half a minute each")
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            list(pool.map(compile_kernel, sets, paths))
+            list(
+                pool.map(
+                    lambda each, path: compile_kernel(each[0], path, part=each[1]), parts, paths
+                )
+            )
         for path in paths:
             path.chmod(0o755)
             build_data["force_include"][str(path)] = f"jumok/native/lib/{path.name}"

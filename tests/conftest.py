@@ -3,10 +3,11 @@
 Some tiny runs are trained once and shared; tests look at them and never write into them.
 """
 
+import gc
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -44,6 +45,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folder = item.path.parent.name
         if folder in ("browser", "fuzz"):
             item.add_marker(folder)
+
+
+def pytest_collection_finish() -> None:
+    """The collector of garbage skips the tests and libraries, which remain to the end."""
+    gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Examples are in the docstrings of src, not in tests."""
+    return [each for each in (yield) if type(each).__name__ != "DoctestModule"]
 
 
 @pytest.fixture(scope="session")
@@ -89,45 +101,53 @@ def compiled(shared_cache: None) -> Path:
 
 
 @pytest.fixture(scope="session")
-def review_recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def review_recipe(common_folder: Path) -> Path:
     """The recipe of a classifier of tiny reviews, in a folder with its data."""
     from tests.tiny_runs import write_reviews
 
-    return write_reviews(tmp_path_factory.mktemp("reviews"))
+    return _once(common_folder / "reviews", write_reviews) / "recipe.toml"
 
 
 @pytest.fixture(scope="session")
-def reading_recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def reading_recipe(common_folder: Path) -> Path:
     """The recipe of a sequence model that writes spoken digits, in a folder with its data."""
     from tests.tiny_runs import write_readings
 
-    return write_readings(tmp_path_factory.mktemp("readings"))
+    return _once(common_folder / "readings", write_readings) / "recipe.toml"
 
 
 @pytest.fixture(scope="session")
-def review_run(review_recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def review_run(review_recipe: Path, common_folder: Path) -> Path:
     """A finished run of `review_recipe`."""
-    return _trained(review_recipe, tmp_path_factory.mktemp("review-runs") / "run")
+    return _trained(review_recipe, common_folder / "review-runs" / "run")
 
 
 @pytest.fixture(scope="session")
-def reading_run(reading_recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def reading_run(reading_recipe: Path, common_folder: Path) -> Path:
     """A finished run of `reading_recipe`."""
-    return _trained(reading_recipe, tmp_path_factory.mktemp("reading-runs") / "run")
+    return _trained(reading_recipe, common_folder / "reading-runs" / "run")
 
 
 @pytest.fixture(scope="session")
-def language_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def language_run(common_folder: Path) -> Path:
     """A finished run of a language model of tiny reviews."""
     from tests.tiny_runs import write_language
 
-    recipe = write_language(tmp_path_factory.mktemp("language"))
-    return _trained(recipe, tmp_path_factory.mktemp("language-runs") / "run")
+    recipe = _once(common_folder / "language", write_language) / "recipe.toml"
+    return _trained(recipe, common_folder / "language-runs" / "run")
+
+
+def _once(folder: Path, make: Callable[[Path], object]) -> Path:
+    """A folder that the first worker to need it makes for all of them."""
+    folder.parent.mkdir(exist_ok=True)
+    with FileLock(folder.with_name(f"{folder.name}.lock")):
+        if not folder.exists():
+            make(folder)
+    return folder
 
 
 def _trained(recipe: Path, folder: Path) -> Path:
     from jumok.tasks.recipe.recipe import load_recipe
     from jumok.tasks.runs.train import train
 
-    train(load_recipe(str(recipe)), folder)
-    return folder
+    return _once(folder, lambda run: train(load_recipe(str(recipe)), run))

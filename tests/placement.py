@@ -23,6 +23,7 @@ jumok.device.find_device = lambda name: DEVICE if name == NAME else _find_device
 
 import jumok  # noqa: E402  with this `find_device`
 from jumok.errors import InputError  # noqa: E402
+from jumok.experiment import Transcoders, trace_circuit, train_transcoders  # noqa: E402
 from jumok.tasks.pipeline.generation_pipeline import GenerationPipeline  # noqa: E402
 from jumok.tasks.pipeline.pipeline import Pipeline  # noqa: E402
 from tests.test_cuda import PRETRAINING  # noqa: E402
@@ -57,12 +58,22 @@ def entries(name: str, recipe: Path, run: Path) -> Iterator[tuple[str, Entry]]:
     yield "evaluate", lambda: jumok.evaluate(model, split="dev")
     yield "predict", lambda: model(["[MASK] 영화"] if name == "pretraining" else TEXTS)
     yield "trace", lambda: jumok.trace(model, "이 영화 재미있어요")  # with explanations
+    yield "circuit", lambda: circuit_of(model, run / "transcoders.safetensors")
     if name in ("reviews", "pretraining"):
         yield "vectors", lambda: model.encode(TEXTS)
     if isinstance(model, GenerationPipeline):
         yield "stream", lambda: model.stream("삼 일", lambda _: None)
         for options in DECODING:
             yield " ".join(options), lambda: model.with_decoding(options)(TEXTS)  # noqa: B023
+
+
+def circuit_of(model: Pipeline, path: Path) -> None:
+    """Train transcoders, save and load them, and trace the circuit of a text."""
+    texts: list[Any] = ["이 영화 재미있어요", "삼 일"]
+    rows = [(text, "3 1") for text in texts] if model.task.columns[0] == "source" else texts
+    train_transcoders(model, rows, n_features=32, k=4, steps=3).save(path)
+    coders = Transcoders.load(path).to(model.device)
+    trace_circuit(model, coders, texts[0], examples=rows)
 
 
 def resumed(run: Path) -> None:

@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
@@ -72,8 +71,3 @@ def check_harmless(shown: str) -> None:
     assert "\x1b[38;5;201m" not in shown
     rest = _OF_LIBRARIES.sub("", shown)
     assert escape_control(rest) == rest, ascii(rest)
-
-
-def hostile_path(folder: Path) -> Path:
-    """A path in `folder` whose name would control a terminal."""
-    return folder / HOSTILE

@@ -1,5 +1,6 @@
 """Atomic folders: complete or absent."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,19 @@ def test_an_empty_folder_can_be_filled_with_folders(tmp_path: Path) -> None:
         assert names_in(out) == []
     assert names_in(out) == ["more"]
     assert names_in(tmp_path) == ["out"]
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    ended, others, running = (
+        tmp_path / f".tmp-{pid}-{label}-0123abcd"
+        for pid, label in ((999_999_999, "out"), (999_999_999, "out2"), (os.getppid(), "out"))
+    )
+    for folder in (ended, others, running):
+        folder.mkdir()
+        (folder / "model.bin").write_bytes(b"half")
+    with atomic_directory(tmp_path / "out"):
+        pass
+    assert names_in(tmp_path) == sorted([others.name, running.name, "out"])
 
 
 def test_existing_files_are_kept(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_a_document(call: Call, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     page.write_text("<p>겨울은 <b>추워요</b>.</p>\n", encoding="utf-8")
     done = call("jumok", "translate", "note", page)
-    assert done.stdout == "<p>Winter <b>is cold</b>.</p>\n", done.stderr
+    assert done.stdout == "<p>Winter is <b>cold</b>.</p>\n", done.stderr
 
 
 def test_a_trained_classifier(call: Call, review_run: Path) -> None:

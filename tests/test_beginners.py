@@ -22,17 +22,6 @@ def note() -> "jumok.Pipeline":
     return jumok.load("note")
 
 
-def test_a_text_instead_of_a_list(note: "jumok.Pipeline") -> None:
-    text = "겨울은 추워요."
-    assert note.predict(text) == [note(text)]
-
-
-def test_a_width_that_the_heads_do_not_divide() -> None:
-    with raises(ConfigError, "nn.d_model_not_divisible"):
-        MultiHeadAttention(128, 3)
-    assert MultiHeadAttention(128, 3, d_head=40).d_head == 40
-
-
 def test_queries_keys_and_values() -> None:
     x = torch.zeros(1, 4, 8)
     with raises(ConfigError, "nn.three_inputs"):
@@ -66,7 +55,7 @@ def test_the_name_of_a_shipped_model_is_corrected() -> None:
 
 def test_an_unknown_view_is_refused() -> None:
     with raises(TraceError, "page.unknown_view"):
-        ViewState.parse("v=heads")
+        ViewState.parse("v=head")
     sources = (ROOT / "web" / "src" / "views").rglob("*.ts*")
     ids = {
         found

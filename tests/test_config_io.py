@@ -184,7 +184,7 @@ def test_a_date_is_a_string() -> None:
         (b"[a\n", "not TOML"),
         (b"a = " + b"[" * 9000, "nested too deeply"),
         (b"a = " + b"9" * 9000, "digits"),
-        ("a = '좋다'".encode("cp949"), "byte 5 is not UTF-8; save it as UTF-8"),
+        ("a = '좋다'".encode("cp949"), "1: byte 6 is not UTF-8, it may be cp949"),
     ],
 )
 def test_invalid_toml_is_reported_with_its_position(
@@ -194,7 +194,7 @@ def test_invalid_toml_is_reported_with_its_position(
     path.write_bytes(content)
     with pytest.raises(InputError) as error:
         read_toml(path)
-    assert str(error.value).startswith(f"{path}: ")
+    assert str(error.value).startswith(f"{path}:")
     assert sentence in str(error.value)
 
 

@@ -12,6 +12,7 @@ import pytest
 from jumok.errors import MissingDependencyError
 from jumok.extras import EXTRAS, check_installed, import_attribute, naming_extras
 from jumok.language import localize
+from tests.source_trees import source_nodes
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -37,8 +38,8 @@ def raises(beginning: str) -> "pytest.RaisesExc[MissingDependencyError]":
 def imported() -> set[str]:
     """The modules of other distributions that the source imports, wherever."""
     found = set()
-    for path in (ROOT / "src" / "jumok").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for nodes in source_nodes().values():
+        for node in nodes:
             if isinstance(node, ast.Import):
                 found |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

@@ -35,10 +35,9 @@ from jumok.language import (
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.terminal import text_width
 from tests.cli.commands import call
+from tests.source_trees import SOURCE, source_nodes
 
 Capture = pytest.CaptureFixture[str]
-
-SOURCE = Path(__file__).parent.parent / "src" / "jumok"
 
 CODE = re.compile(r"[a-z]+\.[a-z0-9_]+")
 
@@ -60,30 +59,21 @@ class Raised(NamedTuple):
 
 
 @cache
-def _nodes() -> dict[Path, list[ast.AST]]:
-    """All nodes of each file of the source."""
-    return {
-        path: list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-        for path in sorted(SOURCE.rglob("*.py"))
-    }
-
-
-@cache
 def _messages() -> tuple[Raised, ...]:
     """Every call whose first two arguments are a code and a template."""
     found = []
-    for path, nodes in _nodes().items():
+    for path, nodes in source_nodes().items():
         for node in nodes:
             if not isinstance(node, ast.Call) or len(node.args) < 2:
-                continue
-            if not MESSAGES.fullmatch(ast.unparse(node.func)):
                 continue
             first, second = (
                 each.value if isinstance(each, ast.Constant) else None for each in node.args[:2]
             )
-            if isinstance(first, str) and isinstance(second, str) and CODE.fullmatch(first):
+            if not (isinstance(first, str) and isinstance(second, str) and CODE.fullmatch(first)):
+                continue
+            if MESSAGES.fullmatch(function := ast.unparse(node.func)):
                 names = [k.arg for k in node.keywords if k.arg]
-                if ast.unparse(node.func) == "invalid":
+                if function == "invalid":
                     names.append("param")
                 found.append(
                     Raised(f"{path.relative_to(SOURCE)}:{node.lineno}", first, second, tuple(names))
@@ -103,7 +93,7 @@ def _template(node: ast.AST) -> str | None:
 def _strings() -> set[str]:
     """Every string of the source with {} for its values, whole and line by line."""
     found: set[str] = set()
-    for nodes in _nodes().values():
+    for nodes in source_nodes().values():
         for node in nodes:
             if (template := _template(node)) is not None:
                 found |= {template, *template.split("\n")}
@@ -197,7 +187,7 @@ VALUES = {"storage_errors": 0, "check_finite": 1, "KernelChoice": 2}
 
 def _values_of_messages() -> Iterator[tuple[str, str]]:
     """The place and the text of each value of a message that is written in the source."""
-    for path, nodes in _nodes().items():
+    for path, nodes in source_nodes().items():
         for node in nodes:
             found: list[ast.expr] = []
             if isinstance(node, ast.Call):
@@ -248,7 +238,7 @@ def test_values_of_messages_in_korean(message: object, expected: str, korean: No
 def test_no_exception_is_raised_without_a_code() -> None:
     """An exception of jumok has a code, or is another's message that is passed on."""
     without = []
-    for path, nodes in _nodes().items():
+    for path, nodes in source_nodes().items():
         for node in nodes:
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
                 name = ast.unparse(node.exc.func)
@@ -261,7 +251,7 @@ def test_no_exception_is_raised_without_a_code() -> None:
 
 def _translated_literals() -> Iterator[tuple[str, str]]:
     """The place and the template of every text that the source translates."""
-    for path, nodes in _nodes().items():
+    for path, nodes in source_nodes().items():
         for node in nodes:
             translates = isinstance(node, ast.Call) and ast.unparse(node.func) in TRANSLATES
             if isinstance(node, ast.Call) and translates and node.args:

@@ -14,6 +14,7 @@ import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from jumok.decoding.constraints.regex import compile_regex
 from jumok.errors import InputError
 from jumok.formats.gguf_reader import parse_gguf
 from jumok.safe_json import parse_json
-from jumok.safetensors_io import parse_header
+from jumok.safetensors_io import read_header
 from jumok.shipped import resolve_model
 from jumok.tasks.runs.load import load
 from jumok.text.chat import parse_messages
@@ -105,8 +106,8 @@ def chat(messages: Any, _: Path) -> object:
     return parse_messages(messages)
 
 
-NOTE = load("note")
-MODEL = next(resolve_model("note").glob("*.model")).read_bytes()
+note = cache(lambda: load("note"))
+MODEL = next(resolve_model("note").glob("*.model"))
 LINE = "이 영화 정말 재미있어요\t1\n"
 MARKS: dict[str, Callable[[int], str]] = {
     "marks": lambda n: "a" + "\u0301" * (n // 4) + "\u0323" * (n // 4),
@@ -123,7 +124,7 @@ CASES = {
         for name, make in MARKS.items()
     },
     **{
-        f"tokenize: {name}": Case(make, lambda text, _: NOTE.vocabulary.encode(text), 50_000)
+        f"tokenize: {name}": Case(make, lambda text, _: note().vocabulary.encode(text), 50_000)
         for name, make in MARKS.items()
     },
     "tsv": Case(lambda n: "text\tlabel\n" + LINE * (n // 30), file("a.tsv", table)),
@@ -178,10 +179,10 @@ CASES = {
     ),
     "json object: nested": Case(lambda n: b'{"a": ' + b"[" * n, lambda data, _: parse_json(data)),
     "gguf": Case(metadata, lambda data, folder: parse_gguf(data, len(data), folder)),
-    "safetensors": Case(tensors, lambda data, _: parse_header(data, len(data))),
+    "safetensors": Case(tensors, file("model.safetensors", read_header)),
     "tokenizer.json": Case(wordpiece, file("tokenizer.json", open_tokenizer)),
     "sentencepiece": Case(
-        lambda n: add_pieces(MODEL, ((f"조각{i}", -1.0) for i in range(n // 20)), 1),
+        lambda n: add_pieces(MODEL.read_bytes(), ((f"조각{i}", -1.0) for i in range(n // 20)), 1),
         lambda data, _: read_model(data),
     ),
     "chat": Case(conversation, chat),

@@ -104,17 +104,6 @@ def test_padding_changes_no_label(classifier: Pipeline, side: str) -> None:
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_padding_changes_no_hidden_state(classifier: Pipeline, side: str) -> None:
-    ids = rows(classifier, TEXTS)
-    tokens, real = padded(classifier, ids, side)
-    together = classifier.hidden_states(tokens, real)
-    assert together.shape == (*tokens.shape, 16)
-    for row in range(3):
-        alone = classifier.hidden_states(torch.tensor([ids[row]]))[0]
-        torch.testing.assert_close(together[row][real[row] == 1], alone, atol=1e-5, rtol=0)
-
-
-@pytest.mark.parametrize("side", ["left", "right"])
 def test_padding_changes_no_next_token(writer: Pipeline, side: str) -> None:
     vocabulary = writer.vocabulary
     ids = [[*vocabulary.encode(text), vocabulary.eos_id] for text in ("삼 일 오", "구", "일 이")]
@@ -130,17 +119,6 @@ def test_padding_changes_no_next_token(writer: Pipeline, side: str) -> None:
         for all_rows, ask in ((logits, writer.logits), (hidden, writer.hidden_states)):
             found = ask(alone, decoder_input_ids=one)
             torch.testing.assert_close(all_rows[row : row + 1], found, atol=1e-5, rtol=0)
-
-
-def test_the_score_is_that_of_the_logits(writer: Pipeline) -> None:
-    vocabulary = writer.vocabulary
-    answer = writer("삼 일 오")
-    source = torch.tensor([[*vocabulary.encode("삼 일 오"), vocabulary.eos_id]])
-    expected = [*vocabulary.encode(answer.output), vocabulary.eos_id]
-    target = torch.tensor([[vocabulary.bos_id, *expected[:-1]]])
-    log_p = writer.logits(source, decoder_input_ids=target)[0].log_softmax(-1)
-    total = log_p[torch.arange(len(expected)), torch.tensor(expected)].sum().item()
-    assert answer.score == pytest.approx(total, abs=1e-4)
 
 
 @pytest.mark.parametrize("ask", ["logits", "hidden_states"])
@@ -250,29 +228,6 @@ def test_overridden_settings_change_nothing_else(writer: Pipeline) -> None:
         assert getattr(wide, name) is getattr(one, name), name
     assert one.recipe is writer.recipe
     assert one.backends is writer.backends
-
-
-def test_an_encoder_decoder_classifier(tmp_path: Path, review_recipe: Path) -> None:
-    from jumok.tasks.recipe.recipe import load_recipe
-    from jumok.tasks.runs.train import train
-
-    overrides = ["model.kind=encoder_decoder", "training.steps=2"]
-    train(load_recipe(str(review_recipe), overrides), tmp_path / "run")
-    loaded = jumok.load(tmp_path / "run")
-    ids = rows(loaded, TEXTS)
-    for side in ("left", "right"):
-        tokens, real = padded(loaded, ids, side)
-        together, hidden = loaded.logits(tokens, real), loaded.hidden_states(tokens, real)
-        assert hidden.shape == (3, 1, 16)  # of [BOS] alone
-        for row in range(3):
-            alone = torch.tensor([ids[row]])
-            torch.testing.assert_close(together[row], loaded.logits(alone)[0], atol=1e-5, rtol=0)
-            torch.testing.assert_close(
-                hidden[row], loaded.hidden_states(alone)[0], atol=1e-5, rtol=0
-            )
-    longer = torch.tensor([[loaded.vocabulary.bos_id, 5, 6]] * 3)
-    assert loaded.hidden_states(tokens, real, decoder_input_ids=longer).shape == (3, 3, 16)
-    assert loaded.logits(tokens, real, decoder_input_ids=longer).shape == (3, 2)
 
 
 # Folders
@@ -385,18 +340,6 @@ def test_a_file_of_a_run_that_is_not_there(
     with raises(InputError, "run.own_file") as error:
         jumok.load(path.parent)
     assert str(error.value).startswith(f"{path} is {what}")
-
-
-def test_weights_of_another_size(review_run: Path, tmp_path: Path) -> None:
-    """recipe.toml and config.json agree, the weights do not."""
-    moved = copy_of(review_run, tmp_path)
-    recipe, config = moved / "recipe.toml", moved / "config.json"
-    recipe.write_text(recipe.read_text().replace("d_ff = 32", "d_ff = 64"))
-    tree = json.loads(config.read_text())
-    tree["model"]["d_ff"] = 64
-    config.write_text(json.dumps(tree))
-    with raises(InputError, "model.weights_do_not_fit"):
-        jumok.load(moved)
 
 
 def test_folders_that_are_not_runs(tmp_path: Path, review_run: Path) -> None:

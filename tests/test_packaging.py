@@ -31,6 +31,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return install(wheel, tmp_path_factory.mktemp("installed"))
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_recipes_font_licences_and_types(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     package = ROOT / "src" / "jumok"
@@ -58,6 +59,7 @@ def test_the_wheel_holds_recipes_font_licences_and_types(wheel: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_nothing_but_the_package(wheel: Path) -> None:
     rooms = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
     assert {capacity for capacity in rooms if not capacity.endswith(".dist-info")} == {"jumok"}
@@ -109,6 +111,7 @@ def test_the_wheel_decodes_with_its_kernel_without_a_compiler(
     names = zipfile.ZipFile(wheel).namelist()
     kernels = [name for name in names if name.startswith("jumok/native/lib/kernel-")]
     assert kernels == [f"jumok/native/lib/{kernel_name(usable()[0])}"]
+    assert f"jumok/native/lib/{kernel_name(usable()[0], 'training')}" in names
     commands = install(wheel, tmp_path / "installed")
     output = run(
         *(commands / "jumok", "predict", reading_run, "삼 일 오", "--json"),

@@ -56,6 +56,13 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         _ = jumok.Transformr  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("name", ["nn", "models", "text", "experiment", "nn.masks", "training"])
+def test_a_module_is_an_attribute_without_an_import_of_its_own(name: str) -> None:
+    code = f"import jumok; print(jumok.{name}.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f"jumok.{name}"
+
+
 def test_public_names_are_the_objects_of_their_modules() -> None:
     models = importlib.import_module("jumok.models")
     for name in ("Decoder", "Encoder", "EncoderDecoder", "TransformerConfig"):

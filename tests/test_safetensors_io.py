@@ -1,7 +1,6 @@
 """Untrusted safetensors files: an invalid header is rejected before a tensor is created."""
 
 import json
-import random
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,6 @@ from jumok.errors import InputError, StorageError
 from jumok.safetensors_io import (
     deserialize,
     iter_chunks,
-    parse_header,
     read_header,
     read_tensors,
     serialize,
@@ -43,52 +41,56 @@ def two(first: list[int], second: list[int]) -> dict[str, object]:
 
 EIGHT = bytes(8)
 BAD: dict[str, tuple[bytes, str]] = {
-    "nothing": (b"", "0 bytes, the length"),
-    "seven bytes": (bytes(7), "7 bytes, the length"),
-    "no header": (bytes(8), "not usable JSON|not a JSON object"),
-    "longer than the file": (file_of({}, length=3), "3 bytes in a file of 10"),
+    "nothing": (b"", "header too small"),
+    "seven bytes": (bytes(7), "header too small"),
+    "no header": (bytes(8), "invalid JSON"),
+    "longer than the file": (file_of({}, length=3), "invalid header length"),
     "2^63": (file_of({}, length=2**63), "a header of 9,223"),
     "8 MiB and one": (file_of(b" " * (8 * 2**20 + 1)), "8 MiB are allowed"),
-    "not UTF-8": (file_of(b'{"\xff": 1}'), "not usable JSON|not a JSON object"),
-    "UTF-16": (file_of('{"a": 1}'.encode("utf-16")), "not usable JSON|not a JSON object"),
-    "not usable JSON|not a JSON object": (file_of(b'{"a": '), "not usable JSON|not a JSON object"),
-    "a list": (file_of([]), "not a JSON object"),
-    "deep": (file_of(b'{"a":' + b"[" * 1_000_000), "nested"),
-    "5,000 digits": (file_of(b'{"a": ' + b"9" * 5000 + b"}"), "not usable JSON|not a JSON object"),
-    "twice": (file_of(b'{"a": 1, "a": 2}'), "comes twice"),
-    "dtype twice": (file_of(b'{"a": {"dtype": "F32", "dtype": "F32"}}'), "comes twice"),
-    "metadata a list": (file_of({"__metadata__": []}), "__metadata__"),
-    "metadata a number": (file_of({"__metadata__": {"a": 1}}), "__metadata__"),
-    "no table": (file_of({"a": 3}), "must have dtype"),
+    "not UTF-8": (file_of(b'{"\xff": 1}'), "invalid UTF-8"),
+    "UTF-16": (file_of('{"a": 1}'.encode("utf-16")), "invalid UTF-8"),
+    "cut JSON": (file_of(b'{"a": '), "invalid JSON"),
+    "a list": (file_of([]), "invalid type"),
+    "deep": (file_of(b'{"a":' + b"[" * 1_000_000), "recursion limit"),
+    "5,000 digits": (file_of(b'{"a": ' + b"9" * 5000 + b"}"), "number out of range"),
+    "twice": (file_of(b'{"a": 1, "a": 2}'), "invalid type"),
+    "dtype twice": (file_of(b'{"a": {"dtype": "F32", "dtype": "F32"}}'), "duplicate field"),
+    "metadata a list": (file_of({"__metadata__": []}), "invalid type"),
+    "metadata a number": (file_of({"__metadata__": {"a": 1}}), "invalid type"),
+    "no table": (file_of({"a": 3}), "invalid type"),
     "one key more": (file_of(one(device="cuda"), EIGHT), "nothing else"),
-    "unknown dtype": (file_of(one(dtype="F31"), EIGHT), "unknown dtype 'F31'"),
-    "dtype a list": (file_of(one(dtype=[]), EIGHT), "unknown dtype"),
-    "negative": (file_of(one(shape=[-2]), EIGHT), "lists of integers"),
-    "fractional": (file_of(one(shape=[2.0]), EIGHT), "lists of integers"),
-    "true": (file_of(one(shape=[True, 2]), EIGHT), "lists of integers"),
-    "text": (file_of(one(shape="2"), EIGHT), "lists of integers"),
-    "huge": (file_of(one(shape=[2**63]), EIGHT), "lists of integers"),
-    "65 dimensions": (file_of(one(shape=[1] * 64 + [2]), EIGHT), "lists of integers"),
-    "overflow": (file_of(one(shape=[2**32, 2**32]), EIGHT), "do not fit its shape"),
-    "too large": (file_of(one(shape=[3]), EIGHT), "8 bytes do not fit its shape"),
-    "other dtype": (file_of(one(dtype="F64"), EIGHT), "do not fit its shape"),
-    "fractional offset": (file_of(one(data_offsets=[0, 8.0]), EIGHT), "lists of integers"),
-    "three offsets": (file_of(one(data_offsets=[0, 8, 8]), EIGHT), "lists of integers"),
-    "backwards": (file_of(one(data_offsets=[8, 0]), EIGHT), "do not fit"),
-    "rest": (file_of(one(), EIGHT + b"\0"), "take 8 bytes of 9"),
-    "cut": (file_of(one(), EIGHT[:-1]), "take 8 bytes of 7"),
-    "hole": (file_of(two([0, 4], [8, 12]), bytes(12)), "starts at byte 8 instead of 4"),
-    "overlap": (file_of(two([0, 4], [2, 6]), bytes(6)), "starts at byte 2 instead of 4"),
-    "same offset": (file_of(two([0, 4], [0, 4]), bytes(4)), "starts at byte 0 instead of 4"),
+    "unknown dtype": (file_of(one(dtype="F31"), EIGHT), "unknown variant"),
+    "dtype a list": (file_of(one(dtype=[]), EIGHT), "invalid type"),
+    "negative": (file_of(one(shape=[-2]), EIGHT), "invalid value"),
+    "fractional": (file_of(one(shape=[2.0]), EIGHT), "invalid type"),
+    "true": (file_of(one(shape=[True, 2]), EIGHT), "invalid type"),
+    "text": (file_of(one(shape="2"), EIGHT), "invalid type"),
+    "huge": (file_of(one(shape=[2**63]), EIGHT), "overflow"),
+    "overflow": (file_of(one(shape=[2**32, 2**32]), EIGHT), "overflow"),
+    "too large": (file_of(one(shape=[3]), EIGHT), "invalid shape"),
+    "other dtype": (file_of(one(dtype="F64"), EIGHT), "invalid shape"),
+    "fractional offset": (file_of(one(data_offsets=[0, 8.0]), EIGHT), "invalid type"),
+    "three offsets": (file_of(one(data_offsets=[0, 8, 8]), EIGHT), "invalid length"),
+    "backwards": (file_of(one(data_offsets=[8, 0]), EIGHT), "invalid offset"),
+    "rest": (file_of(one(), EIGHT + b"\0"), "not fully covered"),
+    "cut": (file_of(one(), EIGHT[:-1]), "not fully covered"),
+    "hole": (file_of(two([0, 4], [8, 12]), bytes(12)), "invalid offset"),
+    "overlap": (file_of(two([0, 4], [2, 6]), bytes(6)), "invalid offset"),
+    "same offset": (file_of(two([0, 4], [0, 4]), bytes(4)), "invalid offset"),
     "no name": (file_of({"": one()["a"]}, EIGHT), "invalid name"),
     "way out": (file_of({"../../x": one()["a"]}, EIGHT), "invalid name"),
     "backslash out": (file_of({"a\\..\\x": one()["a"]}, EIGHT), "invalid name"),
     "NUL": (file_of({"a\0": one()["a"]}, EIGHT), "invalid name"),
     "right to left": (file_of({"a\u202eb": one()["a"]}, EIGHT), "invalid name"),
-    "lone surrogate": (file_of(b'{"\\ud800": {}}'), "invalid name"),
+    "lone surrogate": (file_of(b'{"\\ud800": {}}'), "invalid JSON"),
+    "name twice": (
+        file_of(b'{"a": %b, "a": %b}' % ((json.dumps(one()["a"]).encode(),) * 2), EIGHT),
+        "comes twice",
+    ),
+    "a dtype of the library alone": (file_of(one(dtype="F4", shape=[16]), EIGHT), "unknown dtype"),
     "long name": (file_of({"a" * 513: one()["a"]}, EIGHT), "invalid name"),
     "pickle": (b"\x80\x02}q\x00." + bytes(20), "a header of"),
-    "zip": (b"PK\x03\x04" + bytes(40), "a header of|not a JSON object"),
+    "zip": (b"PK\x03\x04" + bytes(40), "a header of"),
 }
 
 
@@ -105,13 +107,6 @@ def test_an_invalid_header_is_rejected_quickly(tmp_path: Path, kind: str) -> Non
     for read in (read_header, read_tensors):
         with pytest.raises(InputError, match=f"^{path}: not a usable safetensors file: "):
             read(path)
-
-
-def test_too_many_tensors() -> None:
-    entry = {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}
-    many = json.dumps({str(n): entry for n in range(100_001)}, separators=(",", ":")).encode()
-    with pytest.raises(InputError, match="100,001 tensors, 100,000 are allowed"):
-        deserialize(file_of(many))
 
 
 INTEGERS = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
@@ -154,24 +149,6 @@ def test_tied_tensors_must_be_given_once() -> None:
     tied = torch.zeros(3)
     with raises(InputError, "safetensors.shared_memory"):
         serialize({"embedding": tied, "output": tied})
-
-
-def test_random_bytes_raise_at_most_an_input_error() -> None:
-    """Bits flipped in a header give tensors of the same total size, or an InputError."""
-    rng = random.Random(0)
-    whole = serialize({"weight": torch.randn(3, 5), "bias": torch.arange(3)})
-    header = 8 + int.from_bytes(whole[:8], "little")
-    for _ in range(3000):
-        changed = bytearray(whole)
-        for _ in range(rng.randint(1, 3)):
-            changed[rng.randrange(header)] ^= 1 << rng.randrange(8)
-        try:
-            entries = parse_header(bytes(changed), len(changed))
-        except InputError:
-            continue
-        loaded = deserialize(bytes(changed))
-        assert loaded.keys() == entries.keys()
-        assert sum(t.nbytes for t in loaded.values()) == len(whole) - header
 
 
 @pytest.mark.parametrize("read", [read_header, read_tensors])

@@ -132,23 +132,35 @@ def test_the_shipped_cards_are_as_the_script_writes_them(name: str) -> None:
     assert [text in card for text in limits] == [name == "ko-small", name != "ko-small"]
 
 
-def test_counts_in_korean() -> None:
-    count = _script().korean_count
-    counts = [count(n) for n in (52_992, 123_456, 6_714_000, 17_403_778)]
-    assert counts == ["52,992", "12만", "670만", "1,740만"]
+@pytest.mark.parametrize("name", ["koen-small", "enko-small"])
+def test_the_shipped_card_of_a_translator_names_every_source(name: str) -> None:
+    script = _script()
+    card = (resolve_model(name) / CARD).read_text(encoding="utf-8")
+    assert "\n".join(script.pair_rows(name)) in card
+    assert "\n".join(script.open_rows()) in card
+    assert " ".join(script.LICENCE) in card
+    assert "GPL" not in "".join([*script.pair_rows(name), *script.open_rows()])
 
 
-def test_the_table_of_scores_has_the_columns_that_are_known() -> None:
-    rows = [
-        {"task": "nsmc", "metric": "accuracy", "recipe_alone": "0.81", "score": "0.84", "seeds": 1},
-        {"task": "hate", "metric": "macro_f1", "score": "0.58", "seeds": 3, "tfidf": "0.56"},
-    ]
-    assert _script()._score_table(rows) == [
-        "| task | metric | the recipe alone | TF-IDF | from this model | seeds |",
-        "|---|---|---|---|---|---|",
-        "| nsmc | accuracy | 0.81 | – | 0.84 | 1 |",
-        "| hate | macro_f1 | – | 0.56 | 0.58 | 3 |",
-    ]
+def test_a_translator_has_its_tables_in_int8(reading_recipe: Path, tmp_path: Path) -> None:
+    words = ["vocabulary.joint=false", "vocabulary.size=29", "vocabulary.target_size=28"]
+    words += ["model.n_decoder_layers=1", "training.steps=30", "name=tiny-read"]
+    train(load_recipe(str(reading_recipe), words), tmp_path / "run")
+    path = _script().ship(tmp_path / "run", tmp_path / "shipped", [])
+    assert (path / WEIGHTS).stat().st_size < 0.55 * (tmp_path / "run" / WEIGHTS).stat().st_size
+    with safe_open(path / WEIGHTS, "pt") as weights:
+        scales = [key for key in weights.keys() if key.endswith(SUFFIX)]  # noqa: SIM118
+    assert scales == [f"{side}.embedding.tokens.weight{SUFFIX}" for side in ("decoder", "encoder")]
+    texts = ["구 팔", "일 이 삼"]
+    outputs = [jumok.load(each, device="cpu")(texts) for each in (tmp_path / "run", path)]
+    for one, other in zip(*outputs, strict=True):
+        assert one.score == pytest.approx(other.score, rel=0.05)
+    card = (path / CARD).read_text(encoding="utf-8")
+    assert "29 and 28 pieces" in card
+    assert card.count("→") == 5
+    begin = [f'model.init="{path}"', "vocabulary.joint=false", "training.steps=2"]
+    again = train(load_recipe(str(reading_recipe), begin), tmp_path / "again")
+    assert again.results["initialized_from"].endswith(f"weights from {path}")
 
 
 def test_the_card_of_distilled_vectors_names_the_teacher(tmp_path: Path, review_run: Path) -> None:

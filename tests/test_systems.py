@@ -19,15 +19,12 @@ from filelock import FileLock, Timeout
 
 import jumok
 from jumok import atomic_io
-from jumok.atomic_io import check_path_name, rename
-from jumok.errors import StorageError
 from jumok.training import lock
 from tests.cli.commands import environment
-from tests.errors import raises
 from tests.hf_folders import bert
 from tests.other_system import POSIX_FUNCTIONS, POSIX_MODULES, POSIX_SIGNALS
+from tests.source_trees import SOURCE, source_nodes, source_tree
 
-SOURCE = Path(jumok.__file__).parent
 FILES = sorted(set(SOURCE.rglob("*.py")) - set((SOURCE / "serving").rglob("*.py")))  # refused there
 GUARDED = {  # behind a test that they exist
     "device.py": {"sysconf"},
@@ -47,9 +44,13 @@ def windows(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "os", here)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_posix_is_not_needed_at_import(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+def test_posix_is_not_needed_at_import() -> None:
+    for path in FILES:
+        check_no_posix(path)
+
+
+def check_no_posix(path: Path) -> None:
+    tree = source_tree(path)
     imported = {
         name.partition(".")[0]
         for node in tree.body
@@ -61,15 +62,22 @@ def test_posix_is_not_needed_at_import(path: Path) -> None:
             else []
         )
     }
-    assert not imported & POSIX_MODULES
+    assert not imported & POSIX_MODULES, path
     used = {
         (node.value.id, node.attr)
-        for node in ast.walk(tree)
+        for node in source_nodes()[path]
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
     }
     functions = {name for module, name in used if module == "os"} & POSIX_FUNCTIONS
-    assert functions <= GUARDED.get(path.name, set())
-    assert not {name for module, name in used if module == "signal"} & POSIX_SIGNALS
+    assert functions <= GUARDED.get(path.name, set()), path
+    assert not {name for module, name in used if module == "signal"} & POSIX_SIGNALS, path
+
+
+RESERVED_NAME = re.compile(  # of Windows, with any ending
+    r'(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³]) *(?:\..*)?|.*[<>:"|?*\x00-\x1f].*'
+    r"|(?!\.\.?$).*[. ]",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 def test_file_names_fit_every_file_system() -> None:
@@ -78,48 +86,7 @@ def test_file_names_fit_every_file_system() -> None:
     assert [name for name, n in Counter(map(str.casefold, names)).items() if n > 1] == []
     assert max(map(len, names)) < 120
     for name in names:
-        assert not any(atomic_io._RESERVED_NAME.fullmatch(part) for part in Path(name).parts), name
-
-
-@pytest.mark.parametrize(
-    "name", ["NUL", "con", "Com1.txt", "lpt9", "a:b", "what?", "dot.", "space ", "a\tb", 'q"']
-)
-def test_reserved_names(windows: None, name: str) -> None:
-    with raises(StorageError, "storage.invalid_name"):
-        check_path_name(Path("runs") / name / "results.json")
-
-
-@pytest.mark.parametrize("name", ["null", "console.txt", "com10", "..", ".", "한글.txt", ".hidden"])
-def test_other_names(windows: None, name: str) -> None:
-    check_path_name(Path("runs") / name)
-
-
-class BusyPath(type(Path())):  # type: ignore[misc]
-    """A path that a virus scanner has open for the first `times` attempts to rename it."""
-
-    times = 0
-
-    def replace(self, target: object) -> Path:
-        BusyPath.times -= 1
-        if BusyPath.times >= 0:
-            raise PermissionError(13, "The process cannot access the file")
-        return Path(super().replace(target))
-
-
-def test_a_rename_is_tried_again(
-    windows: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old, new = BusyPath(tmp_path / "old"), tmp_path / "new"
-    old.write_bytes(b"content")
-    monkeypatch.setattr(BusyPath, "times", 3)
-    rename(old, new)
-    assert new.read_bytes() == b"content"
-    new.replace(old)
-    monkeypatch.setattr(BusyPath, "times", 10**9)
-    monkeypatch.setattr(atomic_io, "RENAME_SECONDS", 0.1)
-    with pytest.raises(PermissionError):
-        rename(old, new)
-    assert os.listdir(tmp_path) == ["old"]
+        assert not any(RESERVED_NAME.fullmatch(part) for part in Path(name).parts), name
 
 
 def test_a_folder_replaces_an_empty_one(windows: None, tmp_path: Path) -> None:

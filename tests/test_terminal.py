@@ -31,10 +31,8 @@ from jumok.terminal import (
     to_json_line,
 )
 from jumok.training.reporting.progress_bar import ProgressBar
+from tests.source_trees import SOURCE, source_nodes
 from tests.terminals import HOSTILE, check_harmless, on_terminal
-
-DIRECTIONS = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
-SOURCE = Path(__file__).parent.parent / "src" / "jumok"
 
 
 def test_every_control_character_and_mark_of_direction_is_escaped() -> None:
@@ -177,8 +175,8 @@ def test_a_printed_command_can_be_typed() -> None:
 
 def test_no_other_module_writes_around_the_streams() -> None:
     """Rich consoles come from `make_console`, and print goes through sys.stdout."""
-    for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path, nodes in source_nodes().items():
+        for node in nodes:
             if not isinstance(node, ast.Call):
                 continue
             call = ast.unparse(node.func)

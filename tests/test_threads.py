@@ -10,6 +10,7 @@ import pytest
 from jumok import threads
 from jumok.errors import InputError
 from jumok.threads import available_cores, compute_threads
+from tests.combinations import slow
 
 SETTINGS = ("JUMOK_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_THREAD_LIMIT")
 
@@ -72,10 +73,10 @@ print(json.dumps([os.environ.get("OMP_NUM_THREADS"), first, kernel_threads()]))
 @pytest.mark.parametrize(
     ("settings", "quota", "expected"),
     [
-        ({"JUMOK_THREADS": "3"}, 0, ["3", 3]),
+        slow({"JUMOK_THREADS": "3"}, 0, ["3", 3]),
         ({"JUMOK_THREADS": "3", "OMP_NUM_THREADS": "2"}, 0, ["2", 3]),  # that of the user remains
-        ({"OMP_NUM_THREADS": "2"}, 1, ["2", 2]),
-        ({"MKL_NUM_THREADS": "2"}, 1, [None, None]),
+        slow({"OMP_NUM_THREADS": "2"}, 1, ["2", 2]),
+        slow({"MKL_NUM_THREADS": "2"}, 1, [None, None]),
         ({}, 1, ["1", 1]),
     ],
 )

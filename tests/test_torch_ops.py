@@ -9,13 +9,11 @@ import torch
 from torch import nn
 
 import jumok
-from jumok.inference.linear import CastLinear, PackedLinear, linear_factory
 from jumok.native.quantize import QuantizedLinear
 from jumok.nn.bmm_attention import bmm_attention
 from jumok.torch_ops import (
     add_all_,
     find_op,
-    has_onednn,
     int8_matmul,
     lerp_all_,
     one_torch_thread,
@@ -30,8 +28,6 @@ OPS = (
     "_int_mm",
     "ops.aten._softmax_backward_data",
     "ops.mkldnn._is_mkldnn_bf16_supported",
-    "ops.mkldnn._linear_pointwise",
-    "ops.mkldnn._reorder_linear_weight",
 )
 SOURCE = Path(jumok.__file__).parent
 
@@ -97,11 +93,6 @@ def test_functions_and_modules_with_an_operation_missing(without: str) -> None:
 
     linear, x = nn.Linear(24, 50), torch.randn(7, 24)
     with torch.no_grad():
-        expected = nn.functional.gelu(linear(x))
-        for dtype, tolerance in ((torch.float32, 2e-6), (torch.bfloat16, 6e-2)):
-            fast = linear_factory(dtype)(linear, nn.GELU())
-            assert type(fast) is (PackedLinear if has_onednn(dtype) else CastLinear)
-            assert (fast(x) - expected).abs().max() < tolerance
         assert (QuantizedLinear(linear)(x) - linear(x)).abs().max() < 6e-2
     ema = EMA({"w": nn.Parameter(torch.ones(2))}, decay=0.5)
     ema.update(step=100)
@@ -118,7 +109,7 @@ def test_half_precision_gradient_of_the_softmax(without: str) -> None:
     assert (half.float() - exact).abs().max() < 2**-8 * exact.abs().max() * 4
 
 
-def test_no_other_file_uses_a_private_operation() -> None:
+def test_private_operations_are_looked_up_by_name() -> None:
     private = re.compile(
         r"\btorch\.(?:_(?!_)|ops\.|(?:\w+\.)+_(?!_))|\bfrom torch[.\w]*\._|import torch\._"
     )
@@ -127,7 +118,7 @@ def test_no_other_file_uses_a_private_operation() -> None:
         for path in SOURCE.rglob("*.py")
         if private.search(path.read_text(encoding="utf-8"))
     }
-    assert found == {"torch_ops.py"}
+    assert not found
 
 
 def test_one_thread_is_that_of_the_caller_only() -> None:

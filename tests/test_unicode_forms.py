@@ -29,17 +29,6 @@ def test_every_text_has_the_form_of_unicodedata(form: Form) -> None:
             assert normalize(form, text) == unicodedata.normalize(form, text)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(
-    "pattern", [("\u0301", "\u0323"), ("\u0f73",), ("\u0344\u0323",), ("\uff9e\u0334",), ("ﷺ",)]
-)
-def test_long_runs_of_marks_take_linear_time(form: Form, pattern: tuple[str, ...]) -> None:
-    text = "a" + "".join(part * (200_000 // len(pattern)) for part in pattern)
-    started = time.process_time()
-    normalize(form, text)
-    assert time.process_time() - started < 5  # 0.2 s; unicodedata needs 20 minutes
-
-
 def test_plain_texts_are_not_examined_character_by_character() -> None:
     text = unicodedata.normalize("NFD", "한글 Text 漢字 ㅋㅋ ") * 30_000
     started = time.process_time()

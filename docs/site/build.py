@@ -48,6 +48,7 @@ DOCUMENTS = (
     "input",
     "output",
     "decoding",
+    "translation",
     "pretrained",
     "export",
     "serving",
@@ -55,8 +56,11 @@ DOCUMENTS = (
     "view",
     "trace",
     "figures",
+    "experiments",
+    "circuits",
     "distributed",
     "trust",
+    "speedrun",
 )
 ENGLISH = ("en", "reference", "api", "_modules")  # folders of pages in English
 LABELS = {"사이트 차례": "Site contents", "이 페이지의 차례": "Contents of this page"}
@@ -67,6 +71,7 @@ WORDS = {
         "answer": "답 보기",
         "output": "출력",
         "page": "note 모델의 화면",
+        "large": "새 창에서 크게 보기",
         "other": "English",
         "notebook": "노트북으로",
         "course": "강의",
@@ -76,6 +81,7 @@ WORDS = {
         "answer": "Show the answer",
         "output": "Output",
         "page": "The page of the model note",
+        "large": "Open it in a window of its own",
         "other": "한국어",
         "notebook": "As a notebook",
         "course": "Course",
@@ -205,7 +211,8 @@ def lesson_page(lesson: Lesson, language: Language) -> str:
         f"{words['notebook']}: `jumok lesson {lesson.number} --lang {language} --notebook "
         f"{lesson.path.stem}.ipynb`"
     )
-    text = "\n".join([lines[0], "", links, *lines[1:], ""])
+    title = f"# {lesson.number}. {lesson.title(language)}"
+    text = "\n".join([title, "", links, *lines[1:], ""])
     return text.replace("@UP@", up)
 
 
@@ -217,10 +224,10 @@ def _line(line: str, lesson: Lesson, language: Language) -> str:
         return f"```python\n{file_pieces()[name]}\n```\n"
     if kind == "cell":
         return _cell(lesson, lesson.cells[name], language)
-    part = TraceView(name)
+    words, address = WORDS[language], f"@UP@note.html#{TraceView(name).state}&lang={language}"
     return _raw(
-        f'<iframe class="trace" loading="lazy" title="{WORDS[language]["page"]}" '
-        f'src="@UP@note.html#{part.state}&lang={language}"></iframe>'
+        f'<iframe class="trace" loading="lazy" title="{words["page"]}" src="{address}"></iframe>\n'
+        f'<p class="large"><a href="{address}" target="_blank">{words["large"]}</a></p>'
     )
 
 
@@ -281,10 +288,10 @@ def write_contents(path: Path, language: Language) -> None:
     intro = {
         "ko": "논문의 식 하나하나를 코드로 옮깁니다. 강마다 질문 하나, 짧은 셀 몇 개, "
         "맞혀 볼 문제, 노트의 실수, 답이 딸린 연습이 있습니다. 2강에서 7강까지 적은 줄은 14강에서 "
-        "완전한 트랜스포머가 됩니다.",
+        "완전한 트랜스포머가 됩니다. 15강과 16강은 논문의 결과를 다시 재어 봅니다.",
         "en": "Each equation of the paper as code. A lesson has a question, a few short cells, a "
         "guess, a slip of the notes, and exercises with answers. The lines of lessons 2 to 7 "
-        "become a complete Transformer in lesson 14.",
+        "become a complete Transformer in lesson 14. Lessons 15 and 16 repeat results of papers.",
     }[language]
     text = f"# {words['course']}\n\n{intro}\n\n```{{toctree}}\n:maxdepth: 1\n\n{names}\n```\n"
     path.write_text(text, encoding="utf-8")

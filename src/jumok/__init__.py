@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         TransformerConfig,
     )
     from jumok.nn.hooks import record
+    from jumok.registry import register
     from jumok.tasks.pipeline.outputs import (
         GeneratedText,
         MultiLabelPrediction,
@@ -72,45 +73,13 @@ __all__ = [
     "load",
     "plot_style",
     "record",
+    "register",
     "resume",
     "trace",
     "train",
 ]
 
-_get, __dir__ = lazy_names(
-    __name__,
-    {
-        "errors": ("JumokError",),
-        "fonts": ("plot_style",),
-        "interpret.trace": ("Trace",),
-        "interpret.tracing": ("trace",),
-        "models": (
-            "Decoder",
-            "Encoder",
-            "EncoderDecoder",
-            "LanguageModel",
-            "MaskedLanguageModel",
-            "TextClassifier",
-            "TokenClassifier",
-            "TransformerConfig",
-        ),
-        "nn.hooks": ("record",),
-        "tasks.pipeline.outputs": (
-            "GeneratedText",
-            "MultiLabelPrediction",
-            "Prediction",
-            "RegressionOutput",
-            "TokenClassification",
-        ),
-        "tasks.pipeline.pipeline": ("Pipeline",),
-        "tasks.recipe.recipe": ("Recipe",),
-        "tasks.runs.api": ("Run", "evaluate", "resume", "train"),
-        "tasks.runs.history": ("History",),
-        "tasks.runs.load": ("load",),
-        "text.sentencepiece": ("SentencePieceTokenizer",),
-        "training.callbacks": ("Callback", "TrainingStatus"),
-    },
-)
+_get, __dir__ = lazy_names(__name__)
 
 
 def __getattr__(name: str) -> object:

@@ -9,7 +9,6 @@ import re
 import secrets
 import shutil
 import stat
-import time
 from collections.abc import Callable, Iterator
 from io import BufferedReader
 from pathlib import Path
@@ -18,7 +17,6 @@ from typing import BinaryIO, Literal
 from jumok.errors import InputError, StorageError
 
 MAX_NAME_BYTES = 255  # on all common file systems
-RENAME_SECONDS = 2.0  # how long Windows may refuse to rename a file that a virus scanner reads
 
 Writer = Callable[[BinaryIO], object]
 
@@ -37,14 +35,8 @@ _ADVICE = {
 # Process ids are reused (in a container often at once). The token distinguishes this process from
 # an earlier one with the same id, so that files it left can be removed.
 _PROCESS_TOKEN = secrets.token_hex(4)
-_TEMP_NAME = re.compile(r"\.(?:tmp|del)-(?P<pid>\d{1,9})-.+-(?P<token>[0-9a-f]{8})")
+_TEMP_NAME = re.compile(r"\.(?:tmp|del)-(?P<pid>\d{1,9})-(?P<label>.+)-(?P<token>[0-9a-f]{8})")
 _COUNT = itertools.count()
-
-_RESERVED_NAME = re.compile(  # of Windows, with any ending
-    r'(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³]) *(?:\..*)?|.*[<>:"|?*\x00-\x1f].*'
-    r"|(?!\.\.?$).*[. ]",
-    re.IGNORECASE | re.DOTALL,
-)
 
 
 def write_atomically(path: Path, content: bytes | Writer) -> None:
@@ -71,24 +63,14 @@ def write_atomically(path: Path, content: bytes | Writer) -> None:
 def rename(old: Path, new: Path) -> None:
     """Rename a file or folder, replacing a file or an empty folder; atomic on POSIX.
 
-    Windows refuses it while any program has the old or the new file open, and for a folder that
-    exists. There it is tried again for `RENAME_SECONDS`. Raises OSError.
+    Raises OSError, on Windows also while any program has the old or the new file open.
     """
     if os.name == "posix":
         old.rename(new)
         return
     if old.is_dir() and new.is_dir():
         new.rmdir()
-    end = time.monotonic() + RENAME_SECONDS
-    while True:
-        try:
-            old.replace(new)
-        except PermissionError:
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.02)
-        else:
-            return
+    old.replace(new)
 
 
 def write_durably(path: Path, content: bytes | Writer) -> None:
@@ -173,8 +155,6 @@ def expand_home(path: str) -> str:
 def check_path_name(path: Path) -> None:
     r"""Raises StorageError for an invalid file name: too long, with a NUL, half a surrogate pair.
 
-    On Windows also for names of devices, such as NUL, and characters that its files cannot have.
-
     >>> check_path_name(Path("a\0b"))
     Traceback (most recent call last):
     jumok.errors.StorageError: 'a\x00b' is not a valid file name; choose another
@@ -182,9 +162,6 @@ def check_path_name(path: Path) -> None:
     try:
         parts = [os.fsencode(part) for part in path.parts]
         is_valid = not any(b"\0" in part or len(part) > MAX_NAME_BYTES for part in parts)
-        if os.name == "nt":
-            names = path.parts[1:] if path.anchor else path.parts
-            is_valid = is_valid and not any(_RESERVED_NAME.fullmatch(name) for name in names)
     except UnicodeEncodeError:
         is_valid = False
     if not is_valid:
@@ -272,6 +249,7 @@ def atomic_directory(out: Path) -> Iterator[Path]:
     temp = temp_path(out.parent, "tmp", out.name)
     with storage_errors(f"{out}: cannot be written"), cleanup_on_error(temp):
         temp.mkdir(parents=True)
+        remove_stale_temp(out.parent, out.name)  # of a process that was killed
         yield temp
         for path in temp.rglob("*"):
             if path.is_file():
@@ -306,14 +284,17 @@ def temp_path(folder: Path, kind: Literal["tmp", "del"], label: str) -> Path:
     return folder / f".{kind}-{os.getpid()}-{label}-{_PROCESS_TOKEN}"
 
 
-def remove_stale_temp(folder: Path) -> None:
-    """Remove temporary files in `folder` whose process has ended.
+def remove_stale_temp(folder: Path, label: str = "") -> None:
+    """Remove temporary files in `folder` whose process has ended, with a label those of this name.
 
-    Only for folders that belong to jumok: a run, its checkpoints. Failures are ignored.
+    Without a label only for folders that belong to jumok: a run, its checkpoints. Failures are
+    ignored.
     """
     for path in list(folder.iterdir()):
         name = _TEMP_NAME.fullmatch(path.name)
-        if name and not _is_alive(int(name["pid"]), name["token"]):
+        if not name or label not in ("", name["label"]):
+            continue
+        if not _is_alive(int(name["pid"]), name["token"]):
             with contextlib.suppress(OSError):  # cleanup must not stop the caller
                 remove(path)
 

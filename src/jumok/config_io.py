@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from jumok.atomic_io import read_regular
 from jumok.errors import ConfigError, InputError, Message
+from jumok.text_files import decode_text
 
 MAX_TOML_BYTES = 2**20
 MAX_DEPTH = 64  # of nested tables and lists, as in jumok.safe_json
@@ -41,15 +42,9 @@ def read_toml(path: Path) -> ConfigDict:
 
     Raises StorageError if it cannot be read, InputError with line and column if it is not TOML.
     """
+    text = decode_text(path, read_regular(path, MAX_TOML_BYTES))
     try:
-        return parse_toml(read_regular(path, MAX_TOML_BYTES).decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise ConfigError(
-            "config.not_utf8",
-            "{path}: byte {start} is not UTF-8; save it as UTF-8",
-            path=path,
-            start=error.start,
-        ) from error
+        return parse_toml(text.removeprefix("\ufeff"))
     except RecursionError as error:
         raise ConfigError(
             "config.nested_too_deeply",

@@ -11,7 +11,7 @@ import torch
 from jumok.cgroups import memory_limit
 from jumok.errors import InputError
 from jumok.threads import limit_threads
-from jumok.torch_ops import has_onednn
+from jumok.torch_ops import has_onednn_bfloat16
 from jumok.waiting import adapt_waiting
 
 Precision = Literal["auto", "float32", "bfloat16"]
@@ -69,7 +69,7 @@ def has_fast_bfloat16(device: torch.device) -> bool:
         if os.environ.get("ONEDNN_MAX_CPU_ISA", "").upper() in _CAPS_WITHOUT_BFLOAT16:
             return False
         if not hasattr(torch.cpu, "get_capabilities"):  # torch 2.8
-            return has_onednn(torch.bfloat16)
+            return has_onednn_bfloat16()
         found = torch.cpu.get_capabilities()  # oneDNN also runs where it only emulates bfloat16
         return any(found.get(name, False) for name in _BFLOAT16_INSTRUCTIONS)
     return False

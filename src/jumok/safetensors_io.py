@@ -1,22 +1,24 @@
 """safetensors files with strict header checks.
 
 A safetensors file is a length N (8 bytes, little-endian), N bytes of JSON with the dtype, shape
-and byte range of each tensor, and the data. Files are untrusted: everything the JSON declares is
-checked against the size of the file first; nothing in it can be executed. Reading a header does
-not import torch. The library does not reject duplicate names, unknown fields or `..` in a name.
+and byte range of each tensor, and the data. Files are untrusted: the library checks everything that
+the JSON declares against the size of the file, and nothing in it can be executed. It does not
+reject duplicate names, unknown fields or `..` in a name, so these are checked here. Reading a
+header does not import torch.
 """
 
 import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 
 from jumok.atomic_io import open_regular, read_regular
 from jumok.errors import InputError, Message, ModelFileError
@@ -27,8 +29,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MAX_HEADER_BYTES = 8 * 2**20
-MAX_TENSORS = 100_000
-MAX_DIMENSIONS = 64
+MAX_TENSORS = 100_000  # of files of other formats and of several files
 MAX_NAME_CHARS = 512  # the longest names in well-known checkpoints have about 100
 
 _DTYPES = {  # name in a header: name in torch, bytes per element
@@ -183,15 +184,22 @@ def deserialize(data: bytes) -> "dict[str, Tensor]":
     """The tensors of a whole safetensors file, copied. Raises InputError for an invalid file."""
     import safetensors.torch
 
-    parse_header(data, len(data))
+    _check_start(data, len(data))
+    with _library_errors():
+        tensors = safetensors.torch.load(data)
+    _parse(data)
+    return tensors
+
+
+@contextmanager
+def _library_errors() -> Iterator[None]:
     try:
-        return safetensors.torch.load(data)
-    except (SafetensorError, KeyError, ValueError) as error:
-        raise ModelFileError(
-            "safetensors.unusable_file",
-            "not a usable safetensors file: {error}; get it again",
-            error=error,
-        ) from error
+        yield
+    except KeyError as error:  # a dtype of the library that PyTorch lacks
+        raise _unusable(f"unknown dtype {error}") from error
+    except (SafetensorError, ValueError) as error:
+        reason = str(error).removeprefix("Error while deserializing header: ")
+        raise _unusable(reason[:120]) from error
 
 
 def read_tensors(path: Path, limit: int = 2**40) -> "dict[str, Tensor]":
@@ -220,141 +228,75 @@ def _read(path: Path) -> tuple[dict[str, TensorEntry], dict[str, str]]:
     with open_regular(path) as (file, size):
         start = file.read(8)
         start += file.read(min(int.from_bytes(start, "little"), MAX_HEADER_BYTES))
-    try:
-        return _parse(start, size)
-    except InputError as error:
-        raise error.at(path) from error
+        try:
+            _check_start(start, size)
+            with _library_errors(), safe_open(path, "np"):
+                pass
+            return _parse(start)
+        except InputError as error:
+            raise error.at(path) from error
 
 
-def parse_header(start: bytes, size: int) -> dict[str, TensorEntry]:
-    """The validated header of a file of `size` bytes that begins with `start`.
-
-    Names must be unique, printable and without `..`, dtypes known; the byte ranges must fill what
-    follows the header exactly, without overlap, gap or rest, and match the shapes. Raises
-    InputError.
-
-    >>> import torch
-    >>> data = serialize({"bias": torch.zeros(3)})
-    >>> parse_header(data, len(data))
-    {'bias': TensorEntry(dtype='F32', shape=(3,), start=0, end=12)}
-    """
-    return _parse(start, size)[0]
-
-
-def _parse(start: bytes, size: int) -> tuple[dict[str, TensorEntry], dict[str, str]]:
-    """The entries and the metadata of a header."""
+def _check_start(start: bytes, size: int) -> None:
+    """Raise InputError for a page in place of the file, and for a header that is too long."""
     check_downloaded(start)
     length = int.from_bytes(start[:8], "little")
-    if size < 8:
-        raise _invalid(
-            "safetensors.too_short",
-            "{size} bytes, the length of the header alone takes 8",
-            size=size,
-        )
-    if length > min(MAX_HEADER_BYTES, size - 8):
+    if length > MAX_HEADER_BYTES:
         raise _invalid(
             "safetensors.header_too_long",
             "a header of {length:,} bytes in a file of {size:,}, 8 MiB are allowed",
             length=length,
             size=size,
         )
-    header = _parse_json(start[8 : 8 + length])
-    metadata = header.pop("__metadata__", {})
-    if not isinstance(metadata, dict) or not all(type(text) is str for text in metadata.values()):
-        raise _invalid("safetensors.metadata", "its __metadata__ is not a table of strings")
-    if len(header) > MAX_TENSORS:
-        raise _invalid(
-            "safetensors.too_many_tensors",
-            "{n:,} tensors, {most:,} are allowed",
-            n=len(header),
-            most=MAX_TENSORS,
-        )
-    entries = {name: _entry(name, fields) for name, fields in header.items()}
-    end = 0
-    for name, entry in sorted(entries.items(), key=lambda item: (item[1].start, item[1].end)):
-        if entry.start != end:
-            raise _invalid(
-                "safetensors.wrong_start",
-                "{name!r} starts at byte {start:,} instead of {end:,}",
-                name=name,
-                start=entry.start,
-                end=end,
-            )
-        end = entry.end
-    if end != size - 8 - length:
-        raise _invalid(
-            "safetensors.wrong_length",
-            "its tensors take {end:,} bytes of {size:,}",
-            end=end,
-            size=size - 8 - length,
-        )
-    return entries, metadata
 
 
-def _entry(name: str, fields: object) -> TensorEntry:
-    """The validated entry of one tensor."""
-    label = name[:80]
-    parts = re.split(r"[/\\]", name)
-    if not 0 < len(name) <= MAX_NAME_CHARS or not name.isprintable() or ".." in parts:
-        raise _invalid("safetensors.tensor_name", "tensor {name!r} has an invalid name", name=label)
-    if not isinstance(fields, dict) or fields.keys() != {"dtype", "shape", "data_offsets"}:
-        raise _invalid(
-            "safetensors.tensor_fields",
-            "tensor {name!r} must have dtype, shape and data_offsets, and nothing else",
-            name=label,
-        )
-    dtype, shape, offsets = fields["dtype"], fields["shape"], fields["data_offsets"]
-    if not isinstance(dtype, str) or dtype not in _DTYPES:
-        raise _invalid(
-            "safetensors.unknown_tensor_dtype",
-            "tensor {name!r} has the unknown dtype {dtype}",
-            name=label,
-            dtype=repr(dtype)[:40],
-        )
-    if not _are_sizes(shape) or not _are_sizes(offsets) or len(offsets) != 2:
-        raise _invalid(
-            "safetensors.tensor_sizes",
-            "tensor {name!r}: shape or data_offsets are not lists of integers",
-            name=label,
-        )
-    elements, n_bytes = math.prod(shape), offsets[1] - offsets[0]
-    if elements * _DTYPES[dtype][1] != n_bytes:
-        raise _invalid(
-            "safetensors.tensor_bytes",
-            "tensor {name!r}: {n_bytes:,} bytes do not fit its shape {shape} of {dtype}",
-            name=label,
-            n_bytes=n_bytes,
-            shape=repr(shape)[:40],
-            dtype=dtype,
-        )
-    return TensorEntry(dtype, tuple(shape), offsets[0], offsets[1])
+def _parse(start: bytes) -> tuple[dict[str, TensorEntry], dict[str, str]]:
+    """The entries and the metadata of a file that the library accepts and that begins so.
 
-
-def _are_sizes(numbers: object) -> bool:
-    """Whether this is a short list of integers from 0 that fit into 63 bits."""
-    return (
-        isinstance(numbers, list)
-        and len(numbers) <= MAX_DIMENSIONS
-        and all(type(number) is int and 0 <= number < 2**63 for number in numbers)
-    )
-
-
-def _parse_json(header: bytes) -> dict[str, object]:
-    """The header as an object without duplicate names."""
-    if not header.startswith(b"{"):  # as the format demands; parse_json would skip a BOM
-        raise _invalid("safetensors.header_not_an_object", "its header is not a JSON object")
+    Raises InputError for names that are not unique, printable and without `..`, and for unknown
+    fields and dtypes.
+    """
     try:
-        return parse_json(header, allow_surrogates=True)  # names are checked, metadata is any text
+        length = int.from_bytes(start[:8], "little")
+        header = parse_json(start[8 : 8 + length], allow_surrogates=True)  # metadata is any text
     except InputError as error:
         reason = error.values["reason"]
         raise _invalid(
             "safetensors.header_not_json", "its header is not usable JSON: {reason}", reason=reason
         ) from error
+    metadata = header.pop("__metadata__", {})
+    return {name: _entry(name, fields) for name, fields in header.items()}, metadata
+
+
+def _entry(name: str, fields: Mapping[str, Any]) -> TensorEntry:
+    """The entry of one tensor."""
+    label = name[:80]
+    parts = re.split(r"[/\\]", name)
+    if not 0 < len(name) <= MAX_NAME_CHARS or not name.isprintable() or ".." in parts:
+        raise _invalid("safetensors.tensor_name", "tensor {name!r} has an invalid name", name=label)
+    if fields.keys() != {"dtype", "shape", "data_offsets"}:
+        raise _invalid(
+            "safetensors.tensor_fields",
+            "tensor {name!r} must have dtype, shape and data_offsets, and nothing else",
+            name=label,
+        )
+    if fields["dtype"] not in _DTYPES:
+        raise _invalid(
+            "safetensors.unknown_tensor_dtype",
+            "tensor {name!r} has the unknown dtype {dtype}",
+            name=label,
+            dtype=repr(fields["dtype"])[:40],
+        )
+    return TensorEntry(fields["dtype"], tuple(fields["shape"]), *fields["data_offsets"])
 
 
 def _invalid(code: str, template: str, /, **values: object) -> InputError:
+    return _unusable(Message(code, template, **values))
+
+
+def _unusable(reason: Message | str) -> InputError:
     return ModelFileError(
         "safetensors.unusable",
         "not a usable safetensors file: {reason}; get or write it again",
-        reason=Message(code, template, **values),
+        reason=reason,
     )

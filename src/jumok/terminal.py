@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 COUNT_AFTER = 1.0  # seconds before a running count is shown
+MAX_COLUMNS = 10_000  # of a line in a pipe or a file
 
 # C0 without TAB and LF, DEL and C1, marks of direction, line and paragraph separators, invisible
 # operators, halves of surrogate pairs.
@@ -113,9 +114,9 @@ def text_width(text: str) -> int:
     >>> text_width("run 실행")
     8
     """
-    import wcwidth
+    from rich.cells import cell_len
 
-    return wcwidth.width(text)
+    return cell_len(text)
 
 
 def pad(text: str, width: int) -> str:
@@ -124,9 +125,7 @@ def pad(text: str, width: int) -> str:
     >>> pad("실행", 6) + "|"
     '실행  |'
     """
-    import wcwidth
-
-    return wcwidth.ljust(text, width)
+    return text + " " * (width - text_width(text))
 
 
 def wrap(text: str, width: int) -> list[str]:
@@ -135,9 +134,13 @@ def wrap(text: str, width: int) -> list[str]:
     >>> wrap("실행 폴더를 씁니다", 12)
     ['실행 폴더를', '씁니다']
     """
-    import wcwidth
-
-    return wcwidth.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    lines: list[str] = []
+    for word in text.split():
+        if lines and text_width(f"{lines[-1]} {word}") <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
 
 
 def command_line(*words: object) -> str:
@@ -266,7 +269,7 @@ def original_stream(stream: TextIO | StreamWithWrite) -> TextIO:
 def make_console() -> "Console":
     """A rich console on stdout whose texts are escaped and whose own control sequences are not.
 
-    Emoji codes such as :smile: stay as they are.
+    Emoji codes such as :smile: stay as they are. A pipe or a file gets lines of any length.
     """
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
@@ -280,4 +283,7 @@ def make_console() -> "Console":
                 yield segment if control else Segment(escape_control(text), style)
 
     file = original_stream(sys.stdout)
-    return EscapingConsole(file=file, highlight=False, emoji=False, soft_wrap=True)
+    console = EscapingConsole(file=file, highlight=False, emoji=False, soft_wrap=True)
+    if not console.is_terminal:
+        console.width = MAX_COLUMNS
+    return console

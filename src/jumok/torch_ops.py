@@ -89,15 +89,37 @@ def one_torch_thread() -> Iterator[None]:
 @cache
 def openmp_setter() -> Callable[[int], object] | None:
     """`omp_set_num_threads` of the runtime that PyTorch has loaded."""
-    if os.name == "nt":  # there ctypes finds no OpenMP runtime in torch_cpu.dll
-        return None
     try:
-        (path,) = (Path(torch.__file__).parent / "lib").glob("libtorch_cpu.*")
-        setter = ctypes.CDLL(str(path)).omp_set_num_threads
+        setter = _openmp_library().omp_set_num_threads
     except (OSError, AttributeError, ValueError):
         return None
     setter.argtypes, setter.restype = (ctypes.c_int,), None
     return setter
+
+
+def openmp_functions() -> tuple[ctypes.c_void_p, ...] | None:
+    """The addresses of GOMP_parallel, omp_get_thread_num and omp_get_num_threads in that runtime.
+
+    A library that calls them runs on the threads of PyTorch.
+
+    >>> found = openmp_functions()
+    >>> found is None or len(found)
+    3
+    """
+    names = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
+    try:
+        loaded = _openmp_library()
+        return tuple(ctypes.cast(getattr(loaded, name), ctypes.c_void_p) for name in names)
+    except (OSError, AttributeError, ValueError):
+        return None
+
+
+def _openmp_library() -> ctypes.CDLL:
+    """libtorch_cpu, through which the symbols of its OpenMP runtime are found; or ValueError."""
+    if os.name == "nt":  # there ctypes finds no OpenMP runtime in torch_cpu.dll
+        raise ValueError
+    (path,) = (Path(torch.__file__).parent / "lib").glob("libtorch_cpu.*")
+    return ctypes.CDLL(str(path))
 
 
 def softmax_backward(grad: Tensor, weights: Tensor) -> Tensor:
@@ -175,24 +197,7 @@ def _is_exact(int8_product: Callable[[Tensor, Tensor], Tensor]) -> bool:
     return bool((int8_product(largest, largest.T) == 64 * 127 * 127).all())
 
 
-def has_onednn(dtype: torch.dtype) -> bool:
-    """Whether `pack_linear` and `packed_linear` exist and compute this dtype on this processor."""
-    names = ("_reorder_linear_weight", "_linear_pointwise", "_is_mkldnn_bf16_supported")
-    pack, multiply, has_bfloat16 = (find_op(f"ops.mkldnn.{name}") for name in names)
-    has_library = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    if pack is None or multiply is None or not has_library:
-        return False
-    return dtype == torch.float32 or (has_bfloat16 is not None and bool(has_bfloat16()))
-
-
-def pack_linear(weight: Tensor) -> Tensor:
-    """The weight (N, K) of a linear map in an opaque layout; only if `has_onednn`."""
-    return torch.ops.mkldnn._reorder_linear_weight(weight)  # type: ignore[no-any-return]
-
-
-def packed_linear(
-    x: Tensor, weight: Tensor, bias: Tensor | None, activation: str, algorithm: str
-) -> Tensor:
-    """act(x W^T + b), with x (..., K) and W of `pack_linear`, both of one dtype -> (..., N)."""
-    op = torch.ops.mkldnn._linear_pointwise
-    return op(x, weight, bias, activation, [], algorithm)  # type: ignore[no-any-return]
+def has_onednn_bfloat16() -> bool:
+    """Whether oneDNN computes bfloat16 on this processor."""
+    supported = find_op("ops.mkldnn._is_mkldnn_bf16_supported")
+    return supported is not None and bool(supported())

@@ -1,4 +1,4 @@
-"""Name maps: each jumok parameter and each HF name once, and every transform inverted."""
+"""Name maps: rules, and every transform inverted; test_parity.py has the maps of all families."""
 
 import pytest
 import torch
@@ -6,8 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from jumok.models.weights import named_weights
-from jumok.pretrained.architecture import FAMILIES
 from jumok.pretrained.name_map import (
     CONV1D,
     IDENTITY,
@@ -18,28 +16,6 @@ from jumok.pretrained.name_map import (
     rule,
     with_prefix,
 )
-from tests.pretrained.hf_variants import VARIANTS
-from tests.pretrained.model_pairs import make_pair
-
-pytest.importorskip("transformers")
-
-each_variant = pytest.mark.parametrize("name", [variant.name for variant in VARIANTS])
-
-
-@each_variant
-def test_each_name_appears_once(name: str) -> None:
-    opened = make_pair(name).opened
-    expected = named_weights(opened.model)
-    found = expand(opened.architecture.name_rules(), expected)
-    jumok_tensors = [name for mapping in found for name in mapping.jumok_names]
-    hf_tensor = [mapping.hf_name for mapping in found]
-    assert sorted(jumok_tensors) == sorted(expected)
-    assert len(set(hf_tensor)) == len(hf_tensor)
-
-
-def test_every_family_has_a_variant() -> None:
-    found = {make_pair(variant.name).opened.architecture.family.model_type for variant in VARIANTS}
-    assert found == set(FAMILIES.names())
 
 
 def test_parameter_without_a_rule() -> None:

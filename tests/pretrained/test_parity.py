@@ -4,6 +4,9 @@ import pytest
 import torch
 
 from jumok.errors import InputError
+from jumok.models.weights import named_weights
+from jumok.pretrained.architecture import FAMILIES
+from jumok.pretrained.name_map import expand
 from tests.errors import raises
 from tests.pretrained.generation_parity import GENERATIVE_VARIANTS, compare_generation, search_cases
 from tests.pretrained.hf_variants import VARIANTS
@@ -15,6 +18,7 @@ from tests.pretrained.model_pairs import (
     make_batch,
     make_pair,
 )
+from tests.pretrained.tensor_names import hf_tensor_names
 
 pytest.importorskip("transformers")
 
@@ -22,9 +26,11 @@ NAMES = [variant.name for variant in VARIANTS]
 each_variant = pytest.mark.parametrize("name", NAMES)
 
 
-def test_number_of_variants() -> None:
+def test_variants() -> None:
     assert len(set(NAMES)) == len(NAMES) >= 80
     assert len(GENERATIVE_VARIANTS) >= 30
+    found = {make_pair(name).opened.architecture.family.model_type for name in NAMES}
+    assert found == set(FAMILIES.names())
 
 
 @pytest.mark.slow
@@ -49,6 +55,21 @@ def test_same_gradients(name: str) -> None:
     worst, n = gradient_difference(make_pair(name))
     assert worst <= 1e-4
     assert n >= len(make_pair(name).checkpoint.tensors) // 2
+
+
+@each_variant
+def test_names_are_those_of_transformers(name: str) -> None:
+    """Each once; transformers saves some tensors that are not used: poolers, sinusoidal tables."""
+    pair = make_pair(name)
+    opened, weights = pair.opened, named_weights(pair.opened.model)
+    found = expand(opened.architecture.name_rules(), weights)
+    assert sorted(name for mapping in found for name in mapping.jumok_names) == sorted(weights)
+    assert len({mapping.hf_name for mapping in found}) == len(found)
+    if pair.variant.file_changes or pair.variant.renamed:
+        return
+    names = hf_tensor_names(opened.model, opened.architecture).keys()
+    unused = {name for name, canonical in opened.names.items() if canonical in opened.unused}
+    assert names <= pair.checkpoint.tensors.keys() <= names | unused
 
 
 @pytest.mark.slow

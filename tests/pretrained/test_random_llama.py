@@ -21,7 +21,8 @@ each_family = pytest.mark.parametrize("family", FAMILIES)
 each_seed = pytest.mark.parametrize("seed", SEEDS)
 
 
-@each_seed
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
 @each_family
 def test_same_as_transformers(family: str, seed: int) -> None:
     found = compare_variant(random_llama(family, seed))

@@ -23,9 +23,10 @@ from jumok.tasks.runs.load import load
 from jumok.text.pretrained import PretrainedTokenizer
 from jumok.text.template import Template
 from tests import hf_folders
+from tests.combinations import slow
 
 BOS, EOS = "<|im_start|>", "<|im_end|>"
-FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "gemma3_text")
+FAMILIES = ("llama", slow("mistral"), slow("qwen2"), slow("qwen3"), "gemma3_text")
 TEXTS = ["영화", "삼천 원", "a b", ""]
 
 

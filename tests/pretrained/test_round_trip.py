@@ -73,22 +73,6 @@ def test_changed_tied_weight_is_saved_under_all_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "variant",
-    [variant for variant in VARIANTS if not variant.file_changes and not variant.renamed],
-    ids=lambda variant: variant.name,
-)
-def test_names_are_those_of_transformers(variant: Variant, tmp_path: Path) -> None:
-    """Except for unused tensors: poolers and sinusoidal tables."""
-    variant.save(tmp_path)
-    opened = load(tmp_path)
-    written = load_file(tmp_path / "model.safetensors").keys()
-    names = hf_tensor_names(opened.model, opened.architecture)
-    unused = {name for name, canonical in opened.names.items() if canonical in opened.unused}
-    assert names.keys() <= written
-    assert written - names.keys() <= unused
-
-
-@pytest.mark.parametrize(
     "name",
     [
         *("bert-masked", "bert-untied", "bert-texts", "roberta-masked", "electra-texts"),

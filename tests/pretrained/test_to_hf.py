@@ -1,7 +1,6 @@
 """convert_to_hf: equal outputs in transformers, or an error that names the settings to change."""
 
 import json
-import re
 from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
@@ -323,30 +322,6 @@ MODULES: Mapping[HeadKind, Any] = {
     "language_model": LanguageModel,
     "encoder_decoder": EncoderDecoder,
 }
-
-
-@pytest.mark.parametrize(("kind", "options", "extra", "nearest", "expected"), UNSUPPORTED)
-def test_error_names_the_settings_to_change(
-    kind: HeadKind,
-    options: dict[str, Any],
-    extra: dict[str, Any],
-    nearest: str,
-    expected: list[str],
-) -> None:
-    model_config = config(**options)
-    pooler = {"pooler": "tanh"} if kind == "text_classifier" and "pooling" not in extra else {}
-    with pytest.raises(InputError) as caught:
-        convert_to_hf(
-            source_model(kind, MODULES[kind](model_config), model_config, **(pooler | extra))
-        )
-    message = re.fullmatch(
-        r"no family of transformers supports this model; (\S+) does with (.+); train it with "
-        r"these",
-        str(caught.value),
-    )
-    assert message
-    assert message[1] == nearest or not nearest
-    assert sorted(message[2].split(", ")) == sorted(expected)
 
 
 def test_kinds_without_equivalent() -> None:

@@ -13,6 +13,7 @@ from jumok.errors import InputError
 from jumok.text.chat import ChatTemplate, Message, encode_chat, parse_messages
 from jumok.text.chat_worker import render
 from jumok.text.pretrained import load_tokenizer
+from tests.combinations import slow
 
 CHATML = (
     "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] "
@@ -170,8 +171,8 @@ def test_a_template_has_no_access_to_the_process(source: str) -> None:
         ("{{ nothing.at.all }}", "UndefinedError: 'nothing' is undefined"),
         ("{{ 'a' * 10**10 }}", "needs too much memory"),
         ("{{ range(10**9) | list }}", "Range too big"),
-        (r"{{ 'a' * 10**8 }}", "exceeded its limits|needs too much memory"),
-        ("{" * 100 + "[" * 100_000, "exceeded its limits|Error"),
+        slow(r"{{ 'a' * 10**8 }}", "exceeded its limits|needs too much memory"),
+        slow("{" * 100 + "[" * 100_000, "exceeded its limits|Error"),
     ],
 )
 def test_a_template_that_cannot_be_rendered(source: str, reason: str) -> None:

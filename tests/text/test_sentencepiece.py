@@ -195,11 +195,6 @@ def test_without_normalisation_nothing_is_composed() -> None:
     assert vocabulary.unk_id in vocabulary.encode("한글")
 
 
-def test_the_space_mark_is_decoded_as_a_space() -> None:
-    vocabulary = trained()
-    assert vocabulary.decode(vocabulary.encode("더빙▁진짜")) == "더빙 진짜"
-
-
 @pytest.mark.parametrize("data", [trained().to_bytes(), trained("bpe").to_bytes(), kowiki_like()])
 @pytest.mark.parametrize("name", SPECIAL_PIECES)
 def test_a_typed_special_piece_is_ordinary_text(data: bytes, name: str) -> None:
@@ -250,13 +245,6 @@ def test_nul_and_lone_surrogates_are_refused_by_every_method() -> None:
 def test_one_text_for_a_list_of_texts_is_refused() -> None:
     with raises(InputError, "text.one_string"):
         trained().encode_batch("한글")
-
-
-def test_pieces_are_what_the_ids_name() -> None:
-    vocabulary = trained()
-    text = SENTENCES[0]
-    assert [vocabulary.piece(i) for i in vocabulary.encode(text)] == vocabulary.pieces(text)
-    assert vocabulary.pieces("영화 뷁뷁") == ["▁영화", "▁", "뷁뷁"]  # one [UNK], shown as itself
 
 
 # -- files ---------------------------------------------------------------------------------------
@@ -324,17 +312,6 @@ def test_damaged_models_are_refused() -> None:
     for wrong in broken:
         with pytest.raises(InputError, match="model"):
             SentencePieceTokenizer.from_bytes(wrong)
-
-
-@given(place=st.integers(0, len(trained().to_bytes()) - 1), bits=st.integers(1, 255))
-def test_a_damaged_byte_is_refused_or_harmless(place: int, bits: int) -> None:
-    data = bytearray(trained().to_bytes())
-    data[place] ^= bits
-    try:
-        vocabulary = SentencePieceTokenizer.from_bytes(bytes(data))
-    except InputError:
-        return
-    vocabulary.encode(SENTENCES[0])
 
 
 def test_a_file_that_is_not_a_model_is_named(tmp_path: Path) -> None:

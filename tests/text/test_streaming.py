@@ -42,13 +42,6 @@ def test_the_joined_parts_equal_decode(name: str, text: str) -> None:
     assert not any("\ufffd" in part for part in parts)
 
 
-@given(data=st.data(), name=st.sampled_from(sorted(VOCABULARIES)))
-def test_any_order_of_ids_equals_decode(data: st.DataObject, name: str) -> None:
-    vocabulary = VOCABULARIES[name]
-    ids = data.draw(st.lists(st.integers(0, len(vocabulary) - 1), max_size=40))
-    assert "".join(stream(vocabulary, ids)) == vocabulary.decode(ids)
-
-
 @given(
     st.lists(
         st.one_of(

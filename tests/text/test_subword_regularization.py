@@ -17,7 +17,7 @@ from jumok.errors import InputError
 from jumok.text import SentencePieceTokenizer
 from jumok.text.sentencepiece_proto import read_model
 from tests.errors import raises
-from tests.text.sample_texts import CORPUS, SENTENCES, kowiki_like, sentencepiece_model, trained
+from tests.text.sample_texts import CORPUS, SENTENCES, sentencepiece_model, trained
 
 KINDS = ["unigram", "bpe"]
 
@@ -94,12 +94,6 @@ def test_bpe_without_dropout_is_the_plain_encoding() -> None:
     assert vocabulary.sample_batch(CORPUS, alpha=0.0, seed=1) == vocabulary.encode_batch(CORPUS)
 
 
-def test_bpe_with_full_dropout_is_characters() -> None:
-    vocabulary = trained("bpe")
-    (ids,) = vocabulary.sample_batch(["영화 배우"], alpha=1.0, seed=1)
-    assert [vocabulary.piece(i) for i in ids] == ["▁", "영", "화", "▁", "배", "우"]
-
-
 def test_bpe_drops_a_merge_with_probability_alpha() -> None:
     """A word of one merge is left apart with probability alpha."""
     vocabulary = SentencePieceTokenizer.from_bytes(
@@ -145,15 +139,6 @@ def test_unigram_with_a_large_alpha_returns_the_best_segmentation() -> None:
             assert sum(scores[i] for i in row) > sum(scores[i] for i in best) - 0.2
 
 
-def test_pieces_that_contain_spaces_are_sampled() -> None:
-    data = sentencepiece_model(split_by_whitespace="false")
-    vocabulary = SentencePieceTokenizer.from_bytes(data)
-    assert any("▁" in piece[1:] for piece in read_model(data).pieces)
-    rows = vocabulary.sample_batch(CORPUS[8:], alpha=0.5, seed=0)
-    assert vocabulary.decode_batch(rows) == list(CORPUS[8:])
-    assert any("▁" in vocabulary.piece(i)[1:] for row in rows for i in row)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_user_defined_pieces_are_never_split(kind: str) -> None:
     data = sentencepiece_model(model_type=kind, user_defined_symbols=["<제목>", "<제", "[SEP]"])
@@ -163,20 +148,6 @@ def test_user_defined_pieces_are_never_split(kind: str) -> None:
         assert row.count(vocabulary.id("<제목>")) == 2
         assert row.count(vocabulary.id("<제")) == 1
         assert vocabulary.sep_id not in row
-
-
-def test_other_models_sample_by_their_own_normalization() -> None:
-    vocabulary = SentencePieceTokenizer.from_bytes(kowiki_like())
-    sampled = vocabulary.sample_batch(SENTENCES, alpha=0.2, seed=0)
-    rows = vocabulary.encode_batch(SENTENCES)
-    assert vocabulary.decode_batch(sampled) == vocabulary.decode_batch(rows)
-
-
-def test_very_long_words_are_sampled() -> None:
-    for kind in KINDS:
-        text = "영화배우는" * 400
-        (row,) = trained(kind).sample_batch([text], alpha=0.1, seed=0)
-        assert trained(kind).decode(row) == text
 
 
 @pytest.mark.parametrize(
@@ -193,8 +164,3 @@ def test_invalid_alpha_and_seed_are_errors(
 ) -> None:
     with raises(InputError, message):
         trained(kind).sample_batch(["가"], alpha=alpha, seed=seed)
-
-
-def test_an_empty_batch_gives_an_empty_list() -> None:
-    assert trained().sample_batch([], alpha=0.1, seed=0) == []
-    assert trained().sample_batch(["", ""], alpha=0.1, seed=0) == [[], []]

@@ -3,10 +3,11 @@
 modules.json lists the modules in order: Transformer, Pooling, then Dense and Normalize. Their types
 are import paths; the class names of a closed list are accepted and nothing is imported. Before
 version 2.0 of sentence-transformers, the Transformer is in a folder of its own, 0_Transformer.
+The folder of a CrossEncoder (version 6) lists one Transformer, a classifier: it has no vectors.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -24,6 +25,9 @@ from jumok.safetensors_io import read_tensors, serialize
 from jumok.text.prompts import find_prompt
 
 MODULES = "modules.json"
+TRANSFORMER = "sentence_bert_config.json"
+CONFIG = "config_sentence_transformers.json"
+CROSS_ENCODER = "CrossEncoder"  # the model_type of a classifier of pairs
 _POOLINGS: Mapping[str, SentencePooling] = {
     "cls": "first",
     "mean": "mean",
@@ -50,9 +54,18 @@ _ACTIVATIONS = {
 
 _ADVICE = Message("pretrained.model_not_supported", "such a model is not supported")
 _OWN_INPUT = ("sentence_embedding",)
+_LOADING: Mapping[str, tuple[object, ...]] = {  # options of the loading, such as a dtype
+    "model_args": ({},),
+    "tokenizer_args": ({},),
+    "config_args": ({},),
+    "model_kwargs": ({},),
+    "processor_kwargs": ({},),
+    "config_kwargs": ({},),
+    "tokenizer_name_or_path": ({},),
+}
 KEYS = {  # by file; folders of modules by their kind
     MODULES: KeyTable(read={"path", "type"}, without_effect={"idx", "name"}),
-    "sentence_bert_config.json": KeyTable(
+    TRANSFORMER: KeyTable(
         read={"max_seq_length", "do_lower_case"},
         without_effect={"unpad_inputs"},  # speed
         refused={  # other inputs or outputs than the tokens of a text
@@ -63,24 +76,13 @@ KEYS = {  # by file; folders of modules by their kind
             ),
             "processing_kwargs": ({},),
         },
-        named=dict.fromkeys(  # options of the loading, such as a dtype
-            (
-                "model_args",
-                "tokenizer_args",
-                "config_args",
-                "model_kwargs",
-                "processor_kwargs",
-                "config_kwargs",
-                "tokenizer_name_or_path",
-            ),
-            ({},),
-        ),
+        named=_LOADING,
     ),
-    "config_sentence_transformers.json": KeyTable(
+    CONFIG: KeyTable(
         read={"prompts", "default_prompt_name"},
         without_effect={"__version__"},
         refused={
-            "model_type": ("SentenceTransformer",),  # others: sparse or several vectors, pairs
+            "model_type": ("SentenceTransformer",),  # others: sparse or several vectors
             "truncate_dim": (),  # shorter vectors
         },
         named={"similarity_fn_name": ("cosine",)},  # the vectors are the same
@@ -95,6 +97,27 @@ KEYS = {  # by file; folders of modules by their kind
     ),
     "Normalize": KeyTable(
         refused={"module_input_name": _OWN_INPUT, "module_output_name": _OWN_INPUT}
+    ),
+}
+CROSS_ENCODER_TASK = {  # of a Transformer that is a classifier
+    "transformer_task": "sequence-classification",
+    "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
+    "module_output_name": "scores",
+}
+CROSS_ENCODER_KEYS = {
+    TRANSFORMER: KeyTable(
+        without_effect={"unpad_inputs"},
+        refused={
+            **{key: (value,) for key, value in CROSS_ENCODER_TASK.items()},
+            "processing_kwargs": ({},),
+        },
+        named=_LOADING,
+    ),
+    CONFIG: KeyTable(
+        read={"activation_fn"},  # by the export: predictions are the outputs before it
+        without_effect={"__version__", "keep_in_fp32_modules"},
+        refused={"model_type": (CROSS_ENCODER,), "default_prompt_name": ()},
+        named={"prompts": ({},)},
     ),
 }
 
@@ -164,19 +187,24 @@ class SentenceEncoding:
 
 
 def read_sentence_encoding(folder: Path) -> SentenceEncoding | None:
-    """The encoding of a folder of sentence-transformers; None without modules.json.
+    """The encoding of a folder of sentence-transformers; None for a CrossEncoder or another folder.
 
     Raises InputError for a module, a pooling or an activation that is not supported.
     """
     if not (folder / MODULES).exists():
         return None
     kinds, paths = _read_modules(folder)
+    if len(kinds) == 1:
+        for name, keys in CROSS_ENCODER_KEYS.items():
+            path = folder / name
+            keys.check(read_json(path) if path.exists() else {}, path, _ADVICE)
+        return None
     steps = [
         _normalize(path) if kind == "Normalize" else _dense(path)
         for kind, path in zip(kinds[2:], paths[2:], strict=True)
     ]
-    transformer = _read_config(paths[0] / "sentence_bert_config.json")
-    prompts = _read_config(folder / "config_sentence_transformers.json")
+    transformer = _read_config(paths[0] / TRANSFORMER)
+    prompts = _read_config(folder / CONFIG)
     length = transformer.get("max_seq_length")
     named = prompts.get("prompts") or {}
     return SentenceEncoding(
@@ -187,6 +215,12 @@ def read_sentence_encoding(folder: Path) -> SentenceEncoding | None:
         {str(name): str(text) for name, text in named.items()} if isinstance(named, dict) else {},
         str(prompts.get("default_prompt_name") or ""),
     )
+
+
+def is_cross_encoder(folder: Path) -> bool:
+    """Whether a folder of sentence-transformers has scores of pairs."""
+    path = folder / CONFIG
+    return path.is_file() and read_json(path).get("model_type") == CROSS_ENCODER
 
 
 def transformer_folder(folder: Path) -> Path:
@@ -204,7 +238,8 @@ def _read_modules(folder: Path) -> tuple[list[str], list[Path]]:
         KEYS[MODULES].check(entry, folder / MODULES, _ADVICE)
     kinds = [str(entry.get("type", "")).rpartition(".")[2] for entry in entries]
     paths = [_subfolder(folder, str(entry.get("path", ""))) for entry in entries]
-    if kinds[:2] != ["Transformer", "Pooling"] or not set(kinds[2:]) <= {"Dense", "Normalize"}:
+    pooled = kinds[:2] == ["Transformer", "Pooling"] and {*kinds[2:]} <= {"Dense", "Normalize"}
+    if not pooled and not (kinds == ["Transformer"] and is_cross_encoder(folder)):
         raise ModelFileError(
             "pretrained.unsupported_modules",
             "{folder}: the modules must be Transformer, Pooling and then Dense or Normalize, got "
@@ -229,13 +264,28 @@ def write_sentence_encoding(encoding: SentenceEncoding, folder: Path, width: int
         if isinstance(step, DenseLayer):
             _write_dense(step, folder / modules[-1][1])
     transformer = {"max_seq_length": encoding.max_length, "do_lower_case": encoding.lower_case}
-    _write_json(folder / "sentence_bert_config.json", transformer)
+    _write_json(folder / TRANSFORMER, transformer)
     prompts = {
         "prompts": dict(encoding.prompts),
         "default_prompt_name": encoding.default_prompt or None,
         "similarity_fn_name": "cosine",
     }
-    _write_json(folder / "config_sentence_transformers.json", prompts)
+    _write_json(folder / CONFIG, prompts)
+    _write_modules(folder, modules)
+
+
+def write_cross_encoder(folder: Path, activation: str) -> None:
+    """Write modules.json and the files that make a classifier of transformers a CrossEncoder.
+
+    `activation` is the import path of the module that its `predict` applies to the outputs.
+    """
+    _write_json(folder / TRANSFORMER, CROSS_ENCODER_TASK)
+    _write_json(folder / CONFIG, {"model_type": CROSS_ENCODER, "activation_fn": activation})
+    _write_modules(folder, [("Transformer", "")])
+
+
+def _write_modules(folder: Path, modules: Sequence[tuple[str, str]]) -> None:
+    """Write the kind and the folder of each module."""
     listed = [
         {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
         for i, (kind, path) in enumerate(modules)

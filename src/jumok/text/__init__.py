@@ -24,13 +24,4 @@ __all__ = [
     "nfc",
 ]
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "normalization": ("compose_hangul", "nfc"),
-        "sentencepiece": ("SentencePieceTokenizer", "VocabularyConfig"),
-        "streaming": ("StreamingDecoder",),
-        "tokenizer": ("SPECIAL_PIECES", "Tokenizer"),
-        "vocabulary_report": ("LossyText", "VocabularyReport", "measure_vocabulary"),
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)

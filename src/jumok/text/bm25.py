@@ -6,6 +6,7 @@ each word: "비가" has " 비", "비가" and "가 ". As whole words 비가, 비�
 Shapes: n texts, C characters, E pairs of a text and one of its bigrams, V bigrams.
 """
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -50,7 +51,7 @@ class BigramIndex:
         entries, counts = np.unique(ids * max(len(texts), 1) + owner, return_counts=True)  # (E)
         of_bigram, of_text = np.divmod(entries, max(len(texts), 1))
         found_in = np.bincount(of_bigram, minlength=len(bigrams))
-        idf = np.log1p((len(texts) - found_in + 0.5) / (found_in + 0.5))
+        idf = _idf(len(texts), found_in)
         mean = max(float(n_bigrams.mean()), 1.0) if len(texts) else 1.0
         saturation = K1 * (1 - B + B * n_bigrams[of_text] / mean)
         weights = idf[of_bigram] * counts * (K1 + 1) / (counts + saturation)
@@ -71,14 +72,47 @@ class BigramIndex:
         0.5)). A bigram that is twice in the query counts twice.
         """
         total: Scores = np.zeros(self.n_texts, np.float32)
-        codes = np.frombuffer(_written(query).encode("utf-32-le", "surrogatepass"), np.uint32)
-        ids = _positions(self.characters, codes)
-        known = (ids[:-1] >= 0) & (ids[1:] >= 0)
-        found = _positions(self.bigrams, _bigrams(ids, len(self.characters))[known])
+        found = self._found(query)
         for bigram, times in zip(*np.unique(found[found >= 0], return_counts=True), strict=True):
             entries = slice(self.starts[bigram], self.starts[bigram + 1])
             total[self.texts[entries]] += np.float32(times) * self.weights[entries]
         return total
+
+    def coverage(self, query: str) -> Scores:
+        """The scores relative to that of the query itself as a text of mean length: (n,), 0 to 1.
+
+        >>> index = BigramIndex.build(["비가 와요", "배가 고파요"])
+        >>> [f"{part:.2f}" for part in index.coverage("비가 와요")]
+        ['1.00', '0.11']
+        """
+        found = self._found(query)
+        df = np.append(np.diff(self.starts), 0)[found]  # the last: of a bigram that no text has
+        idf = _idf(self.n_texts, df)
+        _, first, times = np.unique(
+            _bigrams_of(_written(query)), return_index=True, return_counts=True
+        )
+        highest = float((idf[first] * times**2 * (K1 + 1) / (times + K1)).sum())
+        part: Scores = self.scores(query) / np.float32(max(highest, 1e-9))
+        return np.minimum(part, np.float32(1))
+
+    def _found(self, query: str) -> Ids:
+        """The number of each bigram of a query, in order; -1 for one that no text has."""
+        codes = np.frombuffer(_written(query).encode("utf-32-le", "surrogatepass"), np.uint32)
+        ids = _positions(self.characters, codes)
+        found = _positions(self.bigrams, _bigrams(ids, len(self.characters)))
+        return np.where((ids[:-1] >= 0) & (ids[1:] >= 0), found, -1)
+
+
+def _idf(n_texts: int, found_in: NDArray[Any]) -> NDArray[np.float64]:
+    """The weight of bigrams by the number of texts that have them."""
+    found: NDArray[np.float64] = np.log1p((n_texts - found_in + 0.5) / (found_in + 0.5))
+    return found
+
+
+def _bigrams_of(text: str) -> Ids:
+    """A number for each pair of adjacent characters of any text."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    return _bigrams(codes, sys.maxunicode + 1)
 
 
 def _written(text: str) -> str:

@@ -242,14 +242,13 @@ def _check_pieces(
 
     A word and a control piece may have the same name: the word "[CLS]" may be frequent in a corpus.
     """
-    keys = list(zip(pieces, map(_TEXT_TYPES.__contains__, types), strict=True))
-    seen = set(keys)
-    whole = len(seen) == len(keys) and all(pieces) and "\0" not in "".join(pieces)
+    whole = len(set(pieces)) == len(pieces) and all(pieces) and "\0" not in "".join(pieces)
     if not whole or not all(map(math.isfinite, scores)):
+        keys = list(zip(pieces, map(_TEXT_TYPES.__contains__, types), strict=True))
         _raise_first_fault(keys, scores)
-    if not seen:
+    if not pieces:
         raise ValueError("it has no pieces")
-    check_pieces(piece for piece, _ in seen)
+    check_pieces(pieces)
 
 
 def _raise_first_fault(keys: Sequence[tuple[str, bool]], scores: Sequence[float]) -> None:

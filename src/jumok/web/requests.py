@@ -159,10 +159,12 @@ def _too_long(limits: BodyLimits) -> RequestError:
 
 
 def check_keys(content: Mapping[str, Any], known: Collection[str]) -> None:
-    """Raise RequestError for unknown keys."""
-    if not set(content) <= set(known):
-        raise invalid(
-            "request.unknown_key",
-            "the keys must be among {known}; remove the others",
-            known=", ".join(sorted(known)),
-        )
+    """Raise RequestError that names the first unknown key."""
+    for key in content:
+        if key not in known:
+            raise invalid(
+                "request.unknown_key",
+                "the keys must be among {known}, got {key!r:.40}; remove it",
+                known=", ".join(sorted(known)),
+                key=key,
+            )
