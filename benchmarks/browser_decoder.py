@@ -74,7 +74,7 @@ def main() -> None:
         context = write_files(given.run, given.wllama, folder)
         page = PAGE.replace("PROMPT", f'"{PROMPT}"').replace("CONTEXT", str(context))
         (folder / "index.html").write_text(page, encoding="utf-8")
-        times, texts, version = measure(folder, given.tokens, given.rounds)
+        times, texts, version = measure(folder, f"window.prepare({given.tokens})", given.rounds)
     lines = [
         heading(command_line()),
         f"Chromium {version}, wllama {given.wllama.name}; {given.tokens} tokens after {PROMPT!r}",
@@ -105,9 +105,12 @@ def write_files(run: Path, wllama: Path, folder: Path) -> int:
 
 
 def measure(
-    folder: Path, tokens: int, rounds: int
+    folder: Path, prepare: str, rounds: int, warm_up: int = 1
 ) -> tuple[dict[str, list[float]], dict[str, str], str]:
-    """The milliseconds of each call by name, its text, and the version of the browser."""
+    """The milliseconds of each call by name, its text, and the version of the browser.
+
+    `prepare` is what the page evaluates for the names; the rounds to warm up are not counted.
+    """
     handler = partial(_Quiet, directory=str(folder))
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     Thread(target=server.serve_forever, daemon=True).start()
@@ -116,13 +119,13 @@ def measure(
         page.set_default_timeout(0)
         page.goto(f"http://127.0.0.1:{server.server_port}/index.html")
         page.wait_for_function("window.prepare !== undefined")
-        names: list[str] = page.evaluate(f"window.prepare({tokens})")
+        names: list[str] = page.evaluate(prepare)
         times: dict[str, list[float]] = {name: [] for name in names}
         texts: dict[str, str] = {}
-        for number in range(rounds + 1):
+        for number in range(rounds + warm_up):
             for name in names:
                 milliseconds, texts[name] = page.evaluate("window.measure", name)
-                if number:
+                if number >= warm_up:
                     times[name].append(milliseconds)
         version = browser.version
     server.shutdown()

@@ -1,10 +1,11 @@
 """Seconds and megabytes of installing jumok from a clone, without a cache of pip.
 
-    python benchmarks/installation.py [--torch "torch --index-url URL"]
+    python benchmarks/installation.py [--torch "torch --index-url URL" | --base]
 
 Clones this repository, builds the wheel, and installs it step by step in a new environment, as the
 first lines of README.md do. --torch has the arguments of pip for PyTorch, by default its build for
-CPUs; pip's own settings apply. The megabytes loaded are those that pip prints.
+CPUs, and --base ends in front of it; pip's own settings apply. The megabytes loaded are those that
+pip prints. The base is also listed by package.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from turns import command_line, heading
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "installation.txt"
 TORCH = "torch --index-url https://download.pytorch.org/whl/cpu"
+NAMED = {"numpy", "pip", "setuptools", "torch", "typer"}  # packages whose versions are stated
 PAIR = "비가 많이 온다\t폭우가 쏟아진다"
 # As in a new shell: no module of this environment, and the compiled code of modules is kept.
 REMOVED = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "VIRTUAL_ENV"}
@@ -54,11 +56,19 @@ def megabytes(folder: Path) -> float:
     return sum(each.st_blocks for each in stats.values()) * 512 / 1e6
 
 
+def packages(environment: Path) -> list[tuple[float, str]]:
+    """The megabytes of the folders of Python packages, the largest first."""
+    (folder,) = environment.glob("lib/python*/site-packages")
+    return sorted(((megabytes(each), each.name) for each in folder.iterdir()), reverse=True)
+
+
 def main() -> None:
     """Install, measure, and save the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--torch", default=TORCH)
-    torch = shlex.split(parser.parse_args().torch)
+    parser.add_argument("--base", action="store_true", help="without PyTorch")
+    given = parser.parse_args()
+    torch = shlex.split(given.torch)
     rows, load = list[str](), os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -85,19 +95,22 @@ def main() -> None:
         add("pip install dist/jumok-*.whl", *pip, "install", wheel)
         jumok = environment / "bin" / "jumok"
         add("jumok predict ko-small-vectors", jumok, "predict", "ko-small-vectors", PAIR)
-        add(f"pip install {torch[0]}, for CPUs", *pip, "install", *torch)
-        add('pip install "jumok[train]"', *pip, "install", "jumok[train]")
-        add("jumok predict note", jumok, "predict", "note", "겨울은 추워요.")
-        version = "import platform, torch; print(torch.__version__, platform.python_version())"
-        installed = output_of(environment / "bin" / "python", "-c", version).split()
+        base = [f"{size:8.1f} {name}" for size, name in packages(environment) if size >= 1]
+        if not given.base:
+            add(f"pip install {torch[0]}, for CPUs", *pip, "install", *torch)
+            add('pip install "jumok[train]"', *pip, "install", "jumok[train]")
+            add("jumok predict note", jumok, "predict", "note", "겨울은 추워요.")
+        installed = output_of(*pip, "list", "--format", "freeze").split()
+        python = output_of(environment / "bin" / "python", "--version").strip()
+    versions = [each for each in installed if each.partition("==")[0] in NAMED]
     title = (
         f"{'step':<40} {'seconds':>8} {'processor':>10} {'MB loaded':>9} {'50 Mbit/s':>10} "
         f"{'MB disk':>8}"
     )
     top = heading(command_line()) + (
-        f"installed: torch {installed[0]}, Python {installed[1]}, load of others {load:.1f}"
+        f"installed: {', '.join([python, *versions])}; load of others {load:.1f}"
     )
-    text = "\n".join([top, "", title, *rows])
+    text = "\n".join([top, "", title, *rows, "", "MB of the base by package", *base])
     print(text)
     RESULTS.write_text(text + "\n", encoding="utf-8")
 

@@ -3,11 +3,11 @@
     python scripts/ship_model.py runs/ko-small [--scores SCORES.json] [--conclusion TEXT]
         [--out src/jumok/shipped] [--mean-with MODEL SHARE]
 
-An encoder is a masked language model, or was distilled from the vectors of a known teacher; its
-table of tokens is int8 only without layers. The other models translate. SCORES
-is what `benchmarks/shipped_model.py` wrote: the scores of tasks that begin from the model. TEXT is
-what a reader of the fillings of [MASK] concludes about names and abuse. With --mean-with each
-weight is (1 - SHARE) of that of the run and SHARE of that of a MODEL with which it began.
+An encoder is a masked language model, or was distilled from the vectors of a known teacher. The
+other models translate. SCORES is what `benchmarks/shipped_model.py` wrote: the scores of tasks
+that begin from the model. TEXT is what a reader of the fillings of [MASK] concludes about names
+and abuse. With --mean-with each weight is (1 - SHARE) of that of the run and SHARE of that of a
+MODEL with which it began.
 Every figure of the card is read from the run, the scores or the predictions of the model.
 """
 
@@ -38,7 +38,7 @@ from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.run import Run
 
 MAX_BYTES = 25_000_000
-TABLES = (".tokens.weight",)  # the tables of tokens
+TABLE = ".tokens.weight"
 OPEN_SOURCES = Path(__file__).parent / "koen_open_sources.tsv"
 SENTENCES = (  # Korean and English, not in the training pairs
     "오늘 저녁에 비가 올 것 같으니까 우산을 가져가세요.",
@@ -155,8 +155,7 @@ def ship(
     target = out / pipeline.recipe.name
     target.mkdir(parents=True, exist_ok=True)
     translates = pipeline.recipe.task == "sequence_to_sequence"
-    tables = translates or not pipeline.recipe.model.n_layers
-    weights = stored_weights(pipeline.model, int8=TABLES if tables else ())
+    weights = stored_weights(pipeline.model)
     tied = json.dumps(tied_weights(pipeline.model), sort_keys=True)
     data = safetensors_io.serialize(weights, {"tied": tied})
     if len(data) > MAX_BYTES:
@@ -173,11 +172,11 @@ def ship(
     return target
 
 
-def stored_weights(model: nn.Module, *, int8: tuple[str, ...]) -> dict[str, torch.Tensor]:
-    """The weights in bfloat16; those whose names end with one of `int8` with a scale a row."""
+def stored_weights(model: nn.Module) -> dict[str, torch.Tensor]:
+    """The weights in bfloat16, tables of tokens in int8 with a scale a row."""
     stored = {}
     for name, weight in named_weights(model).items():
-        if not name.endswith(int8):
+        if not name.endswith(TABLE):
             stored[name] = weight.detach().to(torch.bfloat16)
             continue
         q, scale = quantize_rows(weight.detach().numpy())

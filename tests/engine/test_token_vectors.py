@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from jumok import safetensors_io
 from jumok.engine import find, load
 from jumok.engine.run import UnsupportedError
 from jumok.engine.token_vectors import BLOCK, TokenVectors
-from jumok.errors import InputError
+from jumok.errors import ConfigError, InputError
 from jumok.inference import optimize
 from jumok.models import TransformerConfig
 from jumok.models.int8_weights import quantize_rows
@@ -26,7 +27,7 @@ from jumok.tasks.pipeline.outputs import to_json
 from jumok.tasks.runs.run import Run
 from jumok.text.ragged import Ragged
 from tests.cli.commands import environment
-from tests.engine.test_engine import save_run, texts_of
+from tests.engine.test_engine import make_run, save_run, texts_of
 from tests.errors import raises
 
 ALONE = {"n_layers": 0, "positions": "none"}
@@ -112,6 +113,32 @@ def test_weights_of_int8_are_read_by_both(tmp_path: Path) -> None:
     assert 0 < np.abs(mine - exact).max() < 0.02
 
 
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("kind", ["labels", "bert"])
+def test_a_table_of_int8_in_front_of_layers_is_read_where_it_is(kind: str, tmp_path: Path) -> None:
+    """Also where the embedding is projected, and after the file was overwritten."""
+    folder, texts = make_run(tmp_path / "run", kind), texts_of("labels")
+    quantized_file(folder)
+    model, reference = load(folder), jumok.load(folder, device="cpu")
+    assert model.run.arrays["encoder.embedding.tokens.weight"].dtype == np.int8
+    mine = model.encode(texts)
+    np.testing.assert_allclose(mine, reference.encode(texts), atol=1e-5)
+    model.detach()
+    weights = Run.open(folder).weights_path
+    weights.write_bytes(bytes(weights.stat().st_size))
+    np.testing.assert_array_equal(model.encode(texts), mine)
+
+
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("scale", [np.nan, np.inf, 3e37])
+def test_scales_that_are_not_finite_are_refused(scale: float, tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run", "labels")
+    quantized_file(folder, scale=scale)
+    for opened in (load, partial(jumok.load, device="cpu")):
+        with raises(ConfigError, "model.weights_not_finite"):
+            opened(folder)
+
+
 def test_scales_of_another_shape_are_refused(tmp_path: Path) -> None:
     folder = save_run(tmp_path / "run", *TASKS["similarity"])
     quantized_file(folder, rows=3)
@@ -120,17 +147,22 @@ def test_scales_of_another_shape_are_refused(tmp_path: Path) -> None:
             opened(folder)
 
 
-def quantized_file(folder: Path, rows: int = 10**9) -> tuple[np.ndarray, np.ndarray]:
-    """Replace the weights of a run by int8 with the scales of the first rows."""
+def quantized_file(
+    folder: Path, rows: int = 10**9, scale: float | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Replace the table of a run by int8 with the scales of the first rows, `scale` first."""
     run, name = Run.open(folder), "encoder.embedding.tokens.weight"
-    q, scale = quantize_rows(run.read_weights()[name].numpy())
-    tensors = {name: torch.from_numpy(q), f"{name}_scale": torch.from_numpy(scale[:rows])}
+    tensors = {key: each.clone() for key, each in run.read_weights().items()}
+    q, scales = quantize_rows(tensors[name].numpy())
+    if scale is not None:
+        scales[0] = scale
+    tensors |= {name: torch.from_numpy(q), f"{name}_scale": torch.from_numpy(scales[:rows])}
     config = json.loads(run.config_path.read_text(encoding="utf-8"))
     data = safetensors_io.serialize(tensors)
     run.weights_path.write_bytes(data)
     config["weights_sha256"] = sha256(data).hexdigest()
     run.config_path.write_text(json.dumps(config), encoding="utf-8")
-    return q, scale
+    return q, scales
 
 
 def test_neither_torch_nor_the_kernel_is_needed(tmp_path: Path) -> None:

@@ -61,6 +61,7 @@ GENERATORS: dict[str, GeneratorKind] = {  # the kind of model of a task that gen
     "sequence_to_sequence": "encoder_decoder",
     "language_modeling": "decoder",
 }
+TABLE = ".embedding.tokens.weight"
 _FOREIGN = ("origin", "extensions.json")  # an imported checkpoint, parts of other distributions
 _CHECKPOINT = ("config.json", "modules.json")  # of another library, where there is no recipe
 _DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16, "I8": np.int8}
@@ -162,7 +163,8 @@ def open_run(name: str | Path) -> EncoderRun | GeneratorRun:
             ).threshold,
             precision=measured_precision(folder / WEIGHTS, sha256),
         )
-    arrays |= {name: arrays[first] for name, first in tied_names(config, kind).items()}
+    for name, first in tied_names(config, kind).items():
+        arrays |= {name + end: arrays[first + end] for end in ("", SUFFIX) if first + end in arrays}
     return GeneratorRun(
         *opened,
         kind=kind,
@@ -201,8 +203,9 @@ def _check_weights(
 def map_arrays(path: Path) -> tuple[dict[str, Array], mmap.mmap]:
     """The tensors of a safetensors file as read-only views of the mapped file; bfloat16 as uint16.
 
-    Matrices of int8 with the scales of their rows are copies in float32. Raises InputError for an
-    invalid file, UnsupportedError for other types than floats.
+    A table of tokens in int8 is such a view as well, and so are the scales of its rows; other
+    matrices of int8 are copies in float32. Raises InputError for an invalid file, UnsupportedError
+    for other types than floats.
     """
     entries = read_header(path)
     with open_regular(path) as (file, _):
@@ -216,7 +219,8 @@ def map_arrays(path: Path) -> tuple[dict[str, Array], mmap.mmap]:
         array: Array = data[entry.start : entry.end].view(_DTYPES[entry.dtype])
         arrays[name] = np.require(array.reshape(entry.shape), requirements="A")
     for name in scaled_names(_kinds(entries)):
-        arrays[name] = dequantize_rows(arrays[name], arrays.pop(name + SUFFIX))
+        if not name.endswith(TABLE):
+            arrays[name] = dequantize_rows(arrays[name], arrays.pop(name + SUFFIX))
     return arrays, mapping
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from jumok.errors import Message
 from jumok.models.config import TransformerConfig
 from jumok.models.finite_weights import check_finite_array
+from jumok.models.int8_weights import SUFFIX, dequantize_rows
 from jumok.native.layout import Arrays, Floats, to_float32
 from jumok.native.session import Head, HeadPooling
 from jumok.text.ragged import Ragged
@@ -50,7 +51,9 @@ class TokenVectors:
         for name, array in arrays.items():
             check_finite_array(name, array, "the weights")
         factor = np.float32(config.embedding_dim**0.5 if config.scale_embedding else 1)
-        table = to_float32(arrays["encoder.embedding.tokens.weight"])
+        name = "encoder.embedding.tokens.weight"
+        scale = arrays.get(name + SUFFIX)
+        table = to_float32(arrays[name]) if scale is None else dequantize_rows(arrays[name], scale)
         self._table = table * factor if factor != 1 else table
         self._head = head
         self._output: tuple[Floats, Floats] | None = None  # (L, D), (L,)

@@ -50,5 +50,6 @@ def dequantize_rows(q: NDArray[Any], scale: NDArray[np.float32]) -> NDArray[np.f
     >>> dequantize_rows(np.array([[127, -50]], np.int8), np.array([0.01], np.float32)).tolist()
     [[1.2699999809265137, -0.5]]
     """
-    found: NDArray[np.float32] = np.multiply(q, scale[:, None], dtype=np.float32)
+    with np.errstate(invalid="ignore", over="ignore"):  # who uses weights checks them
+        found: NDArray[np.float32] = np.multiply(q, scale[:, None], dtype=np.float32)
     return found

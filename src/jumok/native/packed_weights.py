@@ -8,7 +8,7 @@ import numpy as np
 
 from jumok.errors import JumokError
 from jumok.models.finite_weights import check_finite_array
-from jumok.models.int8_weights import quantize_rows
+from jumok.models.int8_weights import SUFFIX, dequantize_rows, quantize_rows
 from jumok.native.build import KernelError
 from jumok.native.gguf_quantize import BlockName, quantize, scales
 from jumok.native.layout import Array, Arrays, Floats, to_bfloat16, to_float32
@@ -21,6 +21,7 @@ DecoderPrecision = WeightPrecision | BlockName  # an encoder has no blocks
 PRECISIONS: tuple[DecoderPrecision, ...] = ("float32", "bfloat16", "int8", "q8_0", "q4_0")
 
 _HEAD = "head."  # linear maps of these names are float32 in every precision
+_LARGEST = 128  # magnitude of int8
 _ROWS_PER_UPLOAD = 256  # converted at a time, which avoids a second copy of a large matrix
 
 
@@ -40,7 +41,8 @@ class PackedWeights:
             )
         self.dims, self.precision = dims, precision
         self.library = library()
-        self._borrowed: list[Array] = []  # kept alive, since the kernel reads them
+        # The table of tokens and the scales of its rows: kept alive, since the kernel reads them.
+        self._borrowed: tuple[Array, Floats | None] | None = None
         self.handle: int = self.library.jumok_create_model(
             ctypes.byref(dims), PRECISIONS.index(precision)
         )
@@ -60,9 +62,11 @@ class PackedWeights:
     def upload_linear(self, name: str, arrays: Arrays, modules: Sequence[str]) -> None:
         """Pack the linear maps of these names, their outputs concatenated, or an embedding table.
 
+        A matrix of int8 is multiplied by the scales of its rows (`jumok.models.int8_weights`).
         Raises JumokError when memory runs out.
         """
         weights = [arrays[f"{module}.weight"] for module in modules]  # (N, K) each
+        row_scales = [arrays.get(f"{module}.weight{SUFFIX}") for module in modules]  # (N) each
         biases = [arrays.get(f"{module}.bias") for module in modules]
         outputs, inputs = sum(map(len, weights)), weights[0].shape[1]
         biased = any(bias is not None for bias in biases)
@@ -71,11 +75,12 @@ class PackedWeights:
         )
         _check_status(status, name)
         first = 0
-        for weight, bias in zip(weights, biases, strict=True):
+        for weight, scale, bias in zip(weights, row_scales, biases, strict=True):
             for start in range(0, len(weight), _ROWS_PER_UPLOAD):
                 rows = slice(start, start + _ROWS_PER_UPLOAD)
                 row_bias = None if bias is None else to_float32(bias[rows])
-                self._upload_rows(name, first + start, weight[rows], row_bias)
+                part = weight[rows] if scale is None else dequantize_rows(weight[rows], scale[rows])
+                self._upload_rows(name, first + start, part, row_bias)
             first += len(weight)
 
     def _upload_rows(self, name: str, first: int, weight: Array, bias: Floats | None) -> None:
@@ -105,18 +110,23 @@ class PackedWeights:
 
     def copy_tokens(self) -> None:
         """Copy the borrowed token vectors, so that their file may change."""
-        for table in self._borrowed[:]:
-            self._borrowed.clear()
-            self.borrow_tokens(table.copy())
+        if self._borrowed is not None:
+            table, scale = self._borrowed
+            self.borrow_tokens(table.copy(), None if scale is None else scale.copy())
 
-    def borrow_tokens(self, table: Array) -> None:
-        """Read token vectors (V, E) where they are, such as in a mapped file; they stay there."""
+    def borrow_tokens(self, table: Array, scale: Floats | None = None) -> None:
+        """Read token vectors (V, E) where they are, such as in a mapped file; they stay there.
+
+        Those of int8 have the scales (V) of their rows.
+        """
         table = np.ascontiguousarray(table)
         check_finite_array("encoder.tokens", table, "a packed model")
-        self._borrowed.append(table)
+        if scale is not None:
+            check_finite_array("encoder.tokens", scale * np.float64(_LARGEST), "a packed model")
+        self._borrowed = table, scale
         kind = "bfloat16" if table.dtype == np.uint16 else table.dtype.name
         self.library.jumok_set_tokens(
-            *(self.handle, TABLE_TYPES.index(kind), *table.shape, _address(table), None)
+            *(self.handle, TABLE_TYPES.index(kind), *table.shape, _address(table), _address(scale))
         )
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from jumok.errors import InputError, JumokError
 from jumok.models.config import TransformerConfig
+from jumok.models.int8_weights import SUFFIX
 from jumok.native.layout import (
     Arrays,
     Floats,
@@ -94,7 +95,8 @@ class EncoderSession:
 
     def add_embedding(self, arrays: Arrays, prefix: str) -> None:
         """Add the embedding whose weights begin with `prefix`, such as "encoder.embedding."."""
-        self.weights.borrow_tokens(arrays[f"{prefix}tokens.weight"])
+        tokens = f"{prefix}tokens.weight"
+        self.weights.borrow_tokens(arrays[tokens], arrays.get(tokens + SUFFIX))
         for name, vector in norm_vectors("encoder.embedding_norm", arrays, f"{prefix}norm"):
             self.weights.upload_vector(name, vector)
         if f"{prefix}projection.weight" in arrays:
