@@ -36,10 +36,20 @@ def test_the_development_split_takes_numbers_only() -> None:
     assert peak(lambda: stratified_draw(*strata_and_keys(table), N // 10, 0)) < 80
 
 
+def test_a_development_split_without_labels_takes_a_number_a_row() -> None:
+    table = reviews().select(["text"])
+    assert peak(lambda: stratified_draw(*strata_and_keys(table), N // 100, 0)) < 30
+
+
 def test_the_report_takes_numbers_only() -> None:
     table = reviews()
     assert peak(lambda: _repeated(table, "label")) < 100
     assert _repeated(table, "label") == (N - DISTINCT, N - DISTINCT)
+
+
+def test_the_report_without_labels_takes_a_number_a_row() -> None:
+    table = reviews().select(["text"])
+    assert peak(lambda: _repeated(table, "")) < 30
 
 
 def test_special_tokens_take_one_copy_of_the_ids() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jumok.data.token_cache import MIN_CACHED_TEXTS, encode_cached
+from jumok.data.token_cache import MIN_CACHED_TEXTS, _batches, encode_cached
 from jumok.text.ragged import Ragged
 
 
@@ -41,6 +41,19 @@ def test_texts_are_encoded_once() -> None:
     assert (second.ids.dtype, second.offsets.dtype) == (np.int32, np.int64)
 
 
+def test_tokens_before_and_after_each_text_are_cached() -> None:
+    for texts in (TEXTS, TEXTS[:2]):
+        expected = [[2, *row, 3] for row in Letters().encode_batch(texts)]
+        for _ in range(2):
+            assert lists(encode_cached(texts, Letters(), before=[2], after=[3])) == expected
+    assert lists(encode_cached(TEXTS, Letters())) == Letters().encode_batch(TEXTS)
+
+
+def test_a_batch_of_long_texts_is_smaller() -> None:
+    texts = ["가" * 2**20] * 5
+    assert [len(batch) for batch in _batches(texts)] == [2, 2, 1]
+
+
 def test_other_texts_and_other_vocabularies_have_other_keys() -> None:
     encode_cached(TEXTS, Letters())
     assert lists(encode_cached(TEXTS, Letters(shift=1))) == Letters(shift=1).encode_batch(TEXTS)
@@ -61,7 +74,7 @@ def test_few_texts_are_not_cached(cache_home: Path) -> None:
 
 def test_damaged_ids_are_computed_again(cache_home: Path) -> None:
     encode_cached(TEXTS, Letters())
-    (file,) = (path for path in cache_home.rglob("*.arrow"))
+    (file,) = (path for path in cache_home.rglob("*.ids"))
     file.write_bytes(file.read_bytes()[:-1])
     letters = Letters()
     assert lists(encode_cached(TEXTS, letters)) == Letters().encode_batch(TEXTS)

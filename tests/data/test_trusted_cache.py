@@ -115,15 +115,15 @@ def test_planted_ids_are_not_read(
     tokenizer, texts = trained("unigram"), [SENTENCES[0]] * 5_000
     right = encode_cached(texts, tokenizer).ids.tolist()
     (path,) = (tmp_path / "jumok" / "tokens").iterdir()
-    planted = arrow_cache.cached_table(path)
+    planted = arrow_cache.mapped_file(path)
     assert planted is not None
     path.chmod(0o666)
-    assert arrow_cache.cached_table(path) is None
+    assert arrow_cache.mapped_file(path) is None
     assert "other users may write to" in caplog.text
     assert encode_cached(texts, tokenizer).ids.tolist() == right
-    assert arrow_cache.cached_table(path) is not None  # written anew, for the user alone
+    assert arrow_cache.mapped_file(path) is not None  # written anew, for the user alone
     tmp_path.chmod(0o777)
-    assert arrow_cache.cached_table(path) is None
+    assert arrow_cache.mapped_file(path) is None
     assert encode_cached(texts, tokenizer).ids.tolist() == right
 
 

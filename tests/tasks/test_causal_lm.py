@@ -19,13 +19,16 @@ from torch import Tensor
 
 from jumok.config_io import from_dict
 from jumok.data.config import DataConfig
+from jumok.data.resumable_loader import Epoch
 from jumok.data.table import Table
 from jumok.decoding import CausalLMDecoder, DecodingConfig
 from jumok.errors import InputError
+from jumok.evaluation.language_models import LanguageModelMetrics
 from jumok.models import LanguageModel
 from jumok.nn import AttentionMask
+from jumok.tasks import causal_lm
 from jumok.tasks.causal_lm import CausalLMJob, PackedBatch, TokenizedDocuments, score_documents
-from jumok.tasks.inputs.batches import LazyBatches
+from jumok.tasks.inputs.batches import ShardedBatches
 from jumok.tasks.pipeline.outputs import GeneratedText
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import Recipe, load_recipe
@@ -121,7 +124,7 @@ def test_in_one_stream_the_previous_document_matters() -> None:
     assert second("연기가 좋았어요") != pytest.approx(second("결말이 별로예요"), abs=1e-3)
 
 
-def windows(epoch: LazyBatches[PackedBatch]) -> frozenset[tuple[int, ...]]:
+def windows(epoch: Epoch[PackedBatch]) -> frozenset[tuple[int, ...]]:
     """The windows of an epoch, in any order."""
     found = set()
     for batch in map(epoch.__getitem__, range(len(epoch))):
@@ -134,6 +137,15 @@ def windows(epoch: LazyBatches[PackedBatch]) -> frozenset[tuple[int, ...]]:
     return frozenset(found)
 
 
+def targets(batches: list[PackedBatch]) -> list[int]:
+    """All tokens that count in the loss, in the order of their ids."""
+    found = [
+        batch.labels if batch.loss_mask is None else batch.labels[batch.loss_mask]
+        for batch in batches
+    ]
+    return sorted(torch.cat([labels.flatten() for labels in found]).tolist())
+
+
 def test_every_epoch_has_every_token_once_in_new_windows() -> None:
     for plan in (recipe(), recipe(across=True)):
         learner = job(plan, [*TEXTS, LONG])
@@ -142,15 +154,7 @@ def test_every_epoch_has_every_token_once_in_new_windows() -> None:
             epoch = learner.epoch(number)
             batches = [epoch[i] for i in range(len(epoch))]
             rows.append(torch.cat([batch.ids for batch in batches]).tolist())
-            references.append(
-                sorted(
-                    int(token)
-                    for batch in batches
-                    for token in (
-                        batch.labels if batch.loss_mask is None else batch.labels[batch.loss_mask]
-                    ).flatten()
-                )
-            )
+            references.append(targets(batches))
         ids = learner.train.rows.ids
         assert references[0] == references[1] == sorted(ids[ids != vocabulary().bos_id].tolist())
         read = {windows(learner.epoch(number)) for number in range(4)}
@@ -159,7 +163,48 @@ def test_every_epoch_has_every_token_once_in_new_windows() -> None:
         assert torch.cat([again[i].ids for i in range(len(again))]).tolist() == rows[1]
 
 
+def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, tokens in (("LARGE", 100), ("SHARD", 100), ("BLOCK", 30)):
+        monkeypatch.setattr(causal_lm, f"{name}_TOKENS", tokens)
+
+
+@pytest.mark.parametrize("across", [False, True])
+def test_large_data_are_shuffled_in_shards(monkeypatch: pytest.MonkeyPatch, across: bool) -> None:
+    small_shards(monkeypatch)
+    learner = job(recipe(across), [*TEXTS, LONG])
+    epochs = [learner.epoch(number) for number in (0, 1)]
+    ids = learner.train.rows.ids
+    assert len(ids) > 4 * causal_lm.SHARD_TOKENS
+    seen = []
+    for epoch in epochs:
+        assert isinstance(epoch, ShardedBatches)
+        batches = [epoch[i] for i in range(len(epoch))]
+        assert targets(batches) == sorted(ids[ids != vocabulary().bos_id].tolist())
+        seen.append(torch.cat([batch.ids for batch in batches]).tolist())
+    assert seen[0] != seen[1]
+    again = job(recipe(across), [*TEXTS, LONG]).epoch(1)
+    for index in (len(again) - 1, 0, len(again) // 2):  # as a training that resumes there
+        assert torch.equal(again[index].ids, epochs[1][index].ids)
+
+
 # Scores
+
+
+@torch.inference_mode()
+def test_large_data_are_scored_as_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = recipe()
+    learner = job(plan, [*TEXTS, LONG])
+
+    def score() -> LanguageModelMetrics:
+        width = plan.model.max_length
+        return score_documents(learner.model, learner.dev, width, plan.windows, vocabulary(), CPU)
+
+    whole = score()
+    small_shards(monkeypatch)
+    assert len(list(learner.dev.shards())) > 1
+    parts = score()
+    assert (parts.n, parts.tokens, parts.bytes) == (whole.n, whole.tokens, whole.bytes)
+    assert parts.nll_nats == pytest.approx(whole.nll_nats, rel=1e-5)  # packed into other rows
 
 
 @pytest.mark.slow

@@ -111,7 +111,8 @@ def _plan(
     if targets:
         lengths = np.maximum(lengths, [len(ids) for ids in targets])
     width = min(2 * int(lengths.max()), max_length)
-    return width, packing.plan_packing(lengths, np.arange(len(lengths)), width)
+    rows = packing.plan_packing(lengths, np.arange(len(lengths)), width)
+    return width, [row.tolist() for row in rows]
 
 
 def _in_order(outputs: Outputs, plan: Sequence[Sequence[int]]) -> Outputs:

@@ -1,6 +1,6 @@
-"""Arrow tables in the user's cache: written atomically, verified, and memory-mapped.
+"""Files in the user's cache, as Arrow tables: written atomically, verified, and memory-mapped.
 
-A cached file is an Arrow file followed by its SHA-256 (`checked_file`). Damaged ones are written
+A cached file is its content followed by its SHA-256 (`checked_file`). Damaged ones are written
 again.
 """
 
@@ -40,13 +40,11 @@ def cache_folder(kind: str) -> Path:
     return Path(home) / "jumok" / kind
 
 
-def cached_table(path: Path) -> "tuple[pa.Table, bytes, mmap.mmap] | None":
-    """The table at `path`, its metadata and the mapping of the file; None if missing or damaged.
+def mapped_file(path: Path) -> tuple[mmap.mmap, int] | None:
+    """The mapping of a cached file and the bytes of its content; None if missing or damaged.
 
     None also where others may have written it: its content is read as it is.
     """
-    import pyarrow as pa
-
     if path.exists() and (reason := exposure(path)):
         warn_exposed(path.parent, reason)
         return None
@@ -55,8 +53,21 @@ def cached_table(path: Path) -> "tuple[pa.Table, bytes, mmap.mmap] | None":
         if not size:
             return None
         with path.open("rb") as stored:
-            mapping = mmap.mmap(stored.fileno(), 0, access=mmap.ACCESS_READ)
-        content = pa.py_buffer(mapping).slice(0, size)
+            return mmap.mmap(stored.fileno(), 0, access=mmap.ACCESS_READ), size
+    except OSError:
+        return None
+
+
+def cached_table(path: Path) -> "tuple[pa.Table, bytes, mmap.mmap] | None":
+    """The table at `path`, its metadata and the mapping of the file; None as `mapped_file`."""
+    import pyarrow as pa
+
+    found = mapped_file(path)
+    if found is None:
+        return None
+    mapping, size = found
+    content = pa.py_buffer(mapping).slice(0, size)
+    try:
         with pa.ipc.open_file(content) as file:
             last = file.num_record_batches - 1
             batches = [file.get_batch(index) for index in range(last)]
@@ -79,6 +90,20 @@ def write_table(
     """
     import pyarrow as pa
 
+    def write(file: HashingFile) -> None:
+        with pa.ipc.new_file(file, schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+            writer.write_batch(_empty(schema), custom_metadata={_METADATA_KEY: metadata()})
+
+    return write_file(path, write)
+
+
+def write_file(path: Path, write: Callable[[HashingFile], None]) -> bool:
+    """Write a file for `mapped_file`, whose content `write` writes; False if that is impossible.
+
+    Exceptions of `write` other than OSError are raised, and the partial file is deleted.
+    """
     temporary = ""
     try:
         make_private(path.parent)
@@ -87,10 +112,7 @@ def write_table(
             return False
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
         with HashingFile(handle) as file:
-            with pa.ipc.new_file(file, schema) as writer:
-                for batch in batches:
-                    writer.write_batch(batch)
-                writer.write_batch(_empty(schema), custom_metadata={_METADATA_KEY: metadata()})
+            write(file)
             file.write_digest()
         os.replace(temporary, path)
         return True

@@ -1,14 +1,17 @@
 """Contamination: the rows of a split that are in train as well, which inflate its score."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
 
 from jumok.data.splits import Splits
 from jumok.data.table import Table
 from jumok.unicode_forms import normalize
 
 _INPUTS = ("text", "pair", "source")  # inputs of a model; other columns are labels
+_BATCH = 65_536  # rows of train that are looked up at a time
 
 Cells = tuple[str, ...]
 
@@ -37,7 +40,11 @@ def contamination(splits: Splits) -> dict[str, Contamination]:
     inputs = tuple(name for name in splits.train.column_names if name in _INPUTS)
     everything = splits.train.column_names
     others = {name: table for name, table in splits.tables.items() if name != "train"}
-    found = _also_in(splits.train, others, inputs), _also_in(splits.train, others, everything)
+    by_input = _also_in(splits.train, others, inputs)
+    found = (
+        by_input,
+        (by_input if inputs == everything else _also_in(splits.train, others, everything)),
+    )
     return {
         name: Contamination(len(table), *(counts[name] for counts in found))
         for name, table in others.items()
@@ -49,10 +56,18 @@ def _also_in(train: Table, others: Mapping[str, Table], columns: Cells) -> dict[
 
     Only the hashes of the others, which are smaller, are in memory at once.
     """
-    rows = {name: Counter(_rows(table, columns)) for name, table in others.items()}
-    searched = {row for counts in rows.values() for row in counts}
-    found = searched.intersection(_rows(train, columns)) if searched else set()
-    return {name: sum(counts[row] for row in found) for name, counts in rows.items()}
+    hashes = {
+        name: np.fromiter(_rows(table, columns), np.int64, len(table))
+        for name, table in others.items()
+    }
+    searched = np.unique(np.concatenate([np.zeros(0, np.int64), *hashes.values()]))
+    found = np.zeros(len(searched), np.bool_)
+    rows = _rows(train, columns) if len(searched) else iter(())
+    while len(some := np.fromiter(islice(rows, _BATCH), np.int64)):
+        at = np.minimum(np.searchsorted(searched, some), len(searched) - 1)
+        found[at[searched[at] == some]] = True
+    both = searched[found]
+    return {name: int(np.isin(own, both).sum()) for name, own in hashes.items()}
 
 
 def _rows(table: Table, columns: Cells) -> Iterator[int]:

@@ -3,14 +3,20 @@
 Everything here is a pure function of lengths and an order, so it is reproducible on resuming.
 """
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jumok.text.ragged import Ragged
+
 Ints = NDArray[np.int64]
 TokenIds = Sequence[int] | NDArray[np.integer]  # ids
+
+_OPEN_ROWS = 64  # that may have room for another example
+_CHUNK = 2**16  # examples that are lists of numbers at a time
 
 
 def length_batches(
@@ -44,32 +50,43 @@ def length_batches(
     return [batches[i] for i in rng.permutation(len(batches))]
 
 
-def plan_packing(lengths: Sequence[int] | Ints, order: Ints, width: int) -> list[list[int]]:
+def plan_packing(lengths: Sequence[int] | Ints, order: Ints, width: int) -> Ragged:
     """The examples of each row when they are packed into rows of one width.
 
     First fit among the last rows. Raises ValueError for an example longer than the width.
 
-    >>> plan_packing([3, 4, 1, 2], np.arange(4), 5)
-    [[0, 2], [1], [3]]
+    >>> list(plan_packing([3, 4, 1, 2], np.arange(4), 5))
+    [array([0, 2], dtype=int32), array([1], dtype=int32), array([3], dtype=int32)]
     """
-    rows: list[list[int]] = []
-    free: list[int] = []  # free positions of each row
-    window = 64
-    for example in order:
-        need = int(lengths[example])
-        if need > width:
-            raise ValueError(
-                f"an example must have at most {width} tokens, got {need}; truncate it"
-            )
-        for row in range(max(0, len(rows) - window), len(rows)):
-            if free[row] >= need:
-                rows[row].append(int(example))
-                free[row] -= need
-                break
-        else:
-            rows.append([int(example)])
-            free.append(width - need)
-    return rows
+    rows, counts = array("i"), array("q")  # without those of `last`
+    last: list[list[int]] = []
+    free: list[int] = []  # free positions of each of the last rows
+    table = np.asarray(lengths)
+
+    def close(n: int) -> None:
+        for row in last[:n]:
+            rows.extend(row)
+            counts.append(len(row))
+        del last[:n], free[:n]
+
+    for start in range(0, len(order), _CHUNK):
+        some = order[start : start + _CHUNK]
+        for example, need in zip(some.tolist(), table[some].tolist(), strict=True):
+            if need > width:
+                raise ValueError(
+                    f"an example must have at most {width} tokens, got {need}; truncate it"
+                )
+            for row, left in enumerate(free):
+                if left >= need:
+                    last[row].append(example)
+                    free[row] -= need
+                    break
+            else:
+                last.append([example])
+                free.append(width - need)
+                close(max(len(last) - _OPEN_ROWS, 0))
+    close(len(last))
+    return Ragged.from_lengths(np.asarray(rows), np.asarray(counts))
 
 
 @dataclass(frozen=True)

@@ -173,9 +173,12 @@ def _repeated(table: Table, column: str) -> tuple[int, int]:
     Inputs are compared by hashes of 64 bits, so that no text of a large file is in memory.
     """
     hashes = np.fromiter((row_hash([text]) for text in inputs_of(table)), np.int64, len(table))
+    if not column:
+        hashes.sort()
+        return int(np.count_nonzero(hashes[1:] == hashes[:-1])), 0
     _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
     repeated = len(table) - len(first)
-    if not column or not repeated:
-        return repeated, 0
+    if not repeated:
+        return 0, 0
     labels = ranks(table.column(column), len(table))
     return repeated, int(np.count_nonzero(labels != labels[first][group]))

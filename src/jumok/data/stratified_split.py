@@ -36,7 +36,7 @@ def strata_and_keys(table: Table) -> tuple[NDArray[np.int64], Iterator[str]]:
     elif "tags" in table.column_names:
         strata = _rarest(table.column("tags"), lambda cell: sorted({*cell.split(" ")} - {"O"}))
     else:
-        return np.zeros(len(table), np.int64), inputs_of(table)
+        return np.broadcast_to(np.int64(0), len(table)), inputs_of(table)
     return ranks(strata, len(table)), inputs_of(table)
 
 
@@ -64,22 +64,38 @@ def stratified_draw(
     >>> chosen[:8].sum(), chosen[8:].sum()
     (np.int64(4), np.int64(1))
     """
-    _, stratum, sizes = np.unique(np.asarray(strata), return_inverse=True, return_counts=True)
-    hashes = _hashes(keys, seed, len(strata))
+    names, hashes = np.asarray(strata), _hashes(keys, seed, len(strata))
+    if len(names) and (names == names[0]).all():
+        return _draw(hashes, int(_quotas(np.array([len(names)]), n_drawn)[0]))
+    _, stratum, sizes = np.unique(names, return_inverse=True, return_counts=True)
     order = np.lexsort((hashes, stratum))  # one stratum after the other, equal inputs together
     drawn = np.zeros(len(strata), np.bool_)
     start = 0
     for size, quota in zip(sizes.tolist(), _quotas(sizes, n_drawn).tolist(), strict=True):
         rows = order[start : start + size]
-        drawn[_whole_groups(rows, hashes[rows], quota)] = True
+        drawn[np.concatenate(_whole_groups(rows, hashes[rows], quota))] = True
         start += size
     return drawn
 
 
+def _draw(hashes: NDArray[np.uint64], quota: int) -> NDArray[np.bool_]:
+    """Which rows of one stratum are drawn, (n,). Only those of low hashes are sorted."""
+    drawn = np.zeros(len(hashes), np.bool_)
+    share = 2 * quota / len(hashes)  # of the hashes, which are uniform except for equal inputs
+    while True:
+        rows = np.flatnonzero(hashes <= np.uint64(min(int(share * 2**64), 2**64 - 1)))
+        rows = rows[np.argsort(hashes[rows], kind="stable")]
+        groups, singles = _whole_groups(rows, hashes[rows], quota)
+        if len(groups) == quota or share >= 1:
+            drawn[groups] = drawn[singles] = True
+            return drawn
+        share *= 2
+
+
 def _whole_groups(
     rows: NDArray[np.int64], hashes: NDArray[np.uint64], quota: int
-) -> NDArray[np.int64]:
-    """The first `quota` rows (m,), by groups of equal hashes that fit, and then single rows."""
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The first `quota` of the rows (m,): those of groups of equal hashes that fit, then others."""
     first = np.append(True, hashes[1:] != hashes[:-1])[: len(rows)]  # of a group of equal hashes
     starts = np.flatnonzero(first)
     stops = np.append(starts[1:], len(rows))[: len(starts)]
@@ -90,7 +106,7 @@ def _whole_groups(
         fits = stop - start <= quota
         (chosen if fits else rest)[start:stop] = True
         quota -= int(stop - start) if fits else 0
-    return np.concatenate([rows[chosen], rows[rest][:quota]])
+    return rows[chosen], rows[rest][:quota]
 
 
 def _quotas(sizes: NDArray[np.int64], n_drawn: int) -> NDArray[np.int64]:

@@ -42,7 +42,7 @@ class Column(Sequence[Cell], Generic[Cell]):
     def __init__(
         self,
         array: "pa.ChunkedArray",
-        rows: NDArray[np.int64] | None = None,
+        rows: NDArray[np.integer] | None = None,
         mapping: mmap.mmap | None = None,
     ) -> None:
         self._array, self._rows, self._mapping = array, rows, mapping
@@ -110,7 +110,7 @@ class Table:
     bad_rows: BadRows = field(default_factory=BadRows)
     sha256: str = ""  # of the decompressed content; "" if the rows are not from a file
     mapping: mmap.mmap | None = field(default=None, compare=False)  # of the file with `arrow`
-    rows: NDArray[np.int64] | None = field(default=None, compare=False)
+    rows: NDArray[np.integer] | None = field(default=None, compare=False)
 
     @classmethod
     def from_columns(
@@ -174,14 +174,18 @@ class Table:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        array = self.arrow.column(name)
-        if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
-            filled = pc.greater(pc.list_value_length(array), 0)
-        else:
-            empty = pc.equal(pc.binary_length(array), 0)
-            filled = pc.invert(pc.or_(empty, pc.utf8_is_space(array)))  # without a trimmed copy
+        def filled(chunk: pa.Array) -> NDArray[np.bool_]:
+            if pa.types.is_list(chunk.type) or pa.types.is_large_list(chunk.type):
+                return np.asarray(pc.greater(pc.list_value_length(chunk), 0))
+            empty = pc.equal(pc.binary_length(chunk), 0)
+            empty = pc.or_(empty, pc.utf8_is_space(chunk))  # without a trimmed copy
+            return np.asarray(pc.invert(empty))
+
+        chunks = self.arrow.column(name).chunks
+        chosen = np.concatenate([np.zeros(0, np.bool_), *map(filled, chunks)])
         release(self.mapping)
-        chosen = np.asarray(filled) if self.rows is None else np.asarray(filled)[self.rows]
+        if self.rows is not None:
+            chosen = chosen[self.rows]
         return self if chosen.all() else self.keep(chosen)
 
     def select(self, names: Sequence[str]) -> "Table":
@@ -195,7 +199,7 @@ class Table:
         if self.rows is not None:
             return replace(self, rows=self.rows[chosen])
         if self.mapping is not None:
-            return replace(self, rows=np.flatnonzero(chosen))
+            return replace(self, rows=_numbers(chosen))
         return replace(self, arrow=self.arrow.filter(pa.array(chosen)))
 
     def _whole(self) -> "pa.Table":
@@ -241,6 +245,18 @@ class Table:
                 methods=_METHODS[kind],
             )
         return array
+
+
+def _numbers(chosen: NDArray[np.bool_]) -> NDArray[np.integer]:
+    """The indices of True, in 4 bytes each where that suffices."""
+    dtype = np.int32 if len(chosen) <= 2**31 else np.int64
+    found: NDArray[np.integer] = np.empty(np.count_nonzero(chosen), dtype)
+    end = 0
+    for start in range(0, len(chosen), _RELEASED_ROWS):
+        some = np.flatnonzero(chosen[start : start + _RELEASED_ROWS]) + start
+        found[end : end + len(some)] = some
+        end += len(some)
+    return found
 
 
 _METHODS = {"text": "column", "numbers": "numbers", "lists of pieces": "pieces"}

@@ -6,8 +6,10 @@ Shapes: R rows, W tokens, N target tokens, D model width.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from jumok.data.packing import plan_packing
+from jumok.data.resumable_loader import Epoch
 from jumok.data.splits import Splits
 from jumok.data.table import Table
 from jumok.data.token_cache import encode_cached
@@ -32,8 +35,8 @@ from jumok.nn.fused_linear_cross_entropy import fused_linear_cross_entropy
 from jumok.nn.masks import AttentionMask
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.seeding import derive_seed, permutation
-from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, LazyBatches
-from jumok.tasks.inputs.windows import Windows, add_bos_eos, concatenate
+from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, LazyBatches, ShardedBatches
+from jumok.tasks.inputs.windows import Windows, concatenate
 from jumok.tasks.pipeline.causal_generation import generate, generate_from_ids, prompt_ids, stream
 from jumok.tasks.pipeline.distributed_map import JSON_CODEC, distributed_map
 from jumok.tasks.pipeline.generated import Generated
@@ -48,6 +51,10 @@ from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer, unk_id
 from jumok.training.job import DevResult
 from jumok.unicode_forms import normalize
+
+LARGE_TOKENS = 2**26  # from which data are shuffled and scored in shards: some 400 MB of Korean
+SHARD_TOKENS = 2**23  # whose windows are in memory at a time
+BLOCK_TOKENS = 2**16  # of documents that follow each other in a file and are in one shard
 
 
 @dataclass(frozen=True)
@@ -65,34 +72,44 @@ class PackedBatch:
 
 @dataclass(frozen=True)
 class TokenizedDocuments:
-    """The ids of texts with special tokens, and their length in bytes (UTF-8, NFC).
-
-    `texts` are the ids without special tokens.
-    """
+    """The ids of texts with special tokens, and the texts."""
 
     rows: Ragged
-    texts: Ragged
-    bytes: int
+    texts: Sequence[str]
+    content: Ragged  # the rows, or the ids of the texts without special tokens
+    ends: tuple[int, ...]  # special tokens of each row of `content`
+
+    @cached_property
+    def bytes(self) -> int:
+        """The length of the texts in bytes (UTF-8, NFC)."""
+        return sum(len(normalize("NFC", text).encode()) for text in self.texts)
 
     def count(self, id_: int) -> int:
         """How often an id occurs in the texts, without special tokens."""
-        return int((self.texts.ids == id_).sum())
+        return int((self.content.ids == id_).sum()) - len(self.rows) * self.ends.count(id_)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether they are read in shards of some SHARD_TOKENS tokens."""
+        return len(self.rows.ids) >= LARGE_TOKENS
+
+    def shards(self) -> Iterator[Ragged]:
+        """All rows in their order, in shards if they are large."""
+        bounds = self.rows.blocks(SHARD_TOKENS) if self.is_large else [0, len(self.rows)]
+        return (self.rows.between(first, stop) for first, stop in pairwise(bounds))
 
     @classmethod
     def of(cls, texts: Sequence[str], tokenizer: Tokenizer) -> "TokenizedDocuments":
         """Tokenize texts as documents of a language model, each between [BOS] and [EOS]."""
-        ids = encode_cached(texts, tokenizer)
-        return cls(add_bos_eos(ids, tokenizer.bos_id, tokenizer.eos_id), ids, _n_bytes(texts))
+        bos, eos = tokenizer.bos_id, tokenizer.eos_id
+        rows = encode_cached(texts, tokenizer, before=[bos], after=[eos])
+        return cls(rows, texts, rows, (bos, eos))
 
     @classmethod
     def as_imported(cls, texts: Sequence[str], tokenizer: Tokenizer) -> "TokenizedDocuments":
         """Tokenize texts with the template of an imported tokenizer: the ids of AutoTokenizer."""
         ids = encode_cached(texts, tokenizer)
-        return cls(tokenizer.input_template.apply(ids, None, None), ids, _n_bytes(texts))
-
-
-def _n_bytes(texts: Sequence[str]) -> int:
-    return sum(len(normalize("NFC", text).encode()) for text in texts)
+        return cls(tokenizer.input_template.apply(ids, None, None), texts, ids, ())
 
 
 class CausalLMTask(GenerativeTask):
@@ -225,7 +242,7 @@ def packed_batches(
     index_batches = [np.arange(a, min(a + n_rows, len(rows))) for a in range(0, len(rows), n_rows)]
 
     def build(numbers: NDArray[np.int64]) -> PackedBatch:
-        packed = windows.to_rows([rows[i] for i in numbers], width, tokenizer.padding_id)
+        packed = windows.to_rows(rows.take(numbers), width, tokenizer.padding_id)
 
         def tensor(array: NDArray[np.generic]) -> Tensor:
             return torch.from_numpy(array).to(device)
@@ -277,22 +294,32 @@ def score_documents(
     processes: ProcessGroup = SINGLE_PROCESS,
 ) -> LanguageModelMetrics:
     """Predict every token of the documents once, with the context that `windows` specifies."""
-    rows, starts = documents.rows, None
+    nats, tokens = 0.0, 0
+    for rows in documents.shards():
+        batches = _scored_batches(rows, width, windows, tokenizer, device)
+        score = partial(_score, model, batches)
+        for loss, n_targets in distributed_map(range(len(batches)), score, processes, JSON_CODEC):
+            nats += loss
+            tokens += n_targets
+    return LanguageModelMetrics(len(documents.rows), tokens, documents.bytes, nats)
+
+
+def _score(
+    model: LanguageModel, batches: LazyBatches[PackedBatch], number: int
+) -> tuple[float, int]:
+    batch = batches[number]
+    return next_token_loss(model, batch).item(), batch.n_targets
+
+
+def _scored_batches(
+    rows: Ragged, width: int, windows: WindowConfig, tokenizer: Tokenizer, device: torch.device
+) -> LazyBatches[PackedBatch]:
+    starts = None
     if windows.across_documents:
-        rows, starts = concatenate(documents.rows), documents.rows.offsets[:-1]
+        rows, starts = concatenate(rows), rows.offsets[:-1]
     over = Windows.over(rows, width, int(width * windows.overlap), texts=starts)
     order = np.arange(len(over))
-    batches = packed_batches(over, order, width, EVAL_BATCH_TOKENS, tokenizer, device)
-
-    def score(number: int) -> tuple[float, int]:
-        batch = batches[number]
-        return next_token_loss(model, batch).item(), batch.n_targets
-
-    nats, tokens = 0.0, 0
-    for loss, n_targets in distributed_map(range(len(batches)), score, processes, JSON_CODEC):
-        nats += loss
-        tokens += n_targets
-    return LanguageModelMetrics(len(documents.rows), tokens, documents.bytes, nats)
+    return packed_batches(over, order, width, EVAL_BATCH_TOKENS, tokenizer, device)
 
 
 class CausalLMJob(RecipeJob[PackedBatch]):
@@ -307,10 +334,30 @@ class CausalLMJob(RecipeJob[PackedBatch]):
             for table in (splits.train, splits.dev)
         )
 
-    def epoch(self, number: int) -> LazyBatches[PackedBatch]:
-        """Every token once; the windows of long documents start elsewhere in every epoch."""
-        seed, width = self.recipe.seed, self.recipe.model.max_length
-        documents, texts = self.train.rows, None
+    def epoch(self, number: int) -> Epoch[PackedBatch]:
+        """Every token once; the windows of long documents start elsewhere in every epoch.
+
+        Large data are shuffled in two steps: blocks of documents, and all windows of a shard of
+        such blocks.
+        """
+        rows, seed = self.train.rows, self.recipe.seed
+        if not self.train.is_large:
+            return self._shuffled(rows, seed, number)
+        bounds = rows.blocks(BLOCK_TOKENS)
+        order = permutation(len(bounds) - 1, derive_seed(seed, "blocks"), number)
+        n_shards = max(len(rows.ids) // SHARD_TOKENS, 1)
+        shards = np.array_split(order, min(n_shards, len(order)))
+
+        def plan(shard: int) -> LazyBatches[PackedBatch]:
+            blocks = [np.arange(bounds[block], bounds[block + 1]) for block in shards[shard]]
+            documents = rows.take(np.concatenate(blocks))
+            return self._shuffled(documents, derive_seed(seed, "shard", shard), number)
+
+        return ShardedBatches(plan, len(shards))
+
+    def _shuffled(self, documents: Ragged, seed: int, number: int) -> LazyBatches[PackedBatch]:
+        """The batches of documents whose windows are shuffled as a whole."""
+        width, texts = self.recipe.model.max_length, None
         if self.recipe.windows.across_documents:
             documents = documents.take(permutation(len(documents), seed, number))
             documents, texts = concatenate(documents), documents.offsets[:-1]

@@ -102,7 +102,26 @@ class Ragged:
         [array([8], dtype=int32), array([5, 6, 7], dtype=int32)]
         """
         chosen = np.asarray(rows, np.int64)
-        return self._slices(self.offsets[:-1][chosen], self.lengths[chosen])
+        starts = self.offsets[:-1][chosen]
+        return self._slices(starts, self.offsets[1:][chosen] - starts)
+
+    def between(self, first: int, stop: int) -> "Ragged":
+        """The rows from `first` up to `stop`, without copying their ids.
+
+        >>> list(Ragged.from_lists([[5, 6, 7], [], [8]]).between(1, 3))
+        [array([], dtype=int32), array([8], dtype=int32)]
+        """
+        offsets = self.offsets[first : stop + 1]
+        return Ragged(self.ids[offsets[0] : offsets[-1]], offsets - offsets[0])
+
+    def blocks(self, size: int) -> Offsets:
+        """Rows at which blocks of some `size` ids begin, and the number of rows: (blocks + 1,).
+
+        >>> Ragged.from_lists([[5, 6, 7], [8], [9, 10], [11]]).blocks(3)
+        array([0, 1, 3, 4])
+        """
+        begins = np.searchsorted(self.offsets[:-1], np.arange(0, len(self.ids), size))
+        return np.unique(np.append(begins, len(self)))
 
     def truncate(
         self, lengths: Offsets | int, side: Literal["right", "left"] = "right"

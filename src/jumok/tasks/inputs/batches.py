@@ -1,7 +1,10 @@
 """Rows of ids as padded batches on a device, for training and for prediction."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -10,6 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from jumok.data.packing import TokenIds, length_batches, pad
+from jumok.language import translate
+from jumok.terminal import counted
 from jumok.text.ragged import Ragged
 
 EVAL_BATCH_TOKENS = 4_096  # padded tokens of a batch in eval mode; larger ones are not faster
@@ -53,6 +58,31 @@ class LazyBatches(Generic[BatchT]):
 
     def __getitem__(self, index: int) -> BatchT:
         return self.build(self.index_batches[index])
+
+
+class ShardedBatches(Generic[BatchT]):
+    """The batches of an epoch that is planned in shards, so that one plan is in memory at a time.
+
+    >>> build = lambda batch: batch.tolist()
+    >>> plans = [LazyBatches([np.arange(2)], build), LazyBatches([np.arange(3)], build)]
+    >>> batches = ShardedBatches(plans.__getitem__, 2)
+    >>> len(batches), batches[1]
+    (2, [0, 1, 2])
+    """
+
+    def __init__(self, plan: Callable[[int], LazyBatches[BatchT]], n_shards: int) -> None:
+        self._plan = lru_cache(maxsize=1)(plan)
+        shown = translate("planned {n:,} of {total:,} parts of an epoch")
+        shards = counted(range(n_shards), shown, n_shards)
+        self._ends = list(accumulate(len(self._plan(shard)) for shard in shards))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __getitem__(self, index: int) -> BatchT:
+        shard = bisect_right(self._ends, index)
+        plan = self._plan(shard)
+        return plan[index - self._ends[shard] + len(plan)]
 
 
 def batches_by_length(

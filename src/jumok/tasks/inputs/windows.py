@@ -4,10 +4,8 @@ A document that is too long is read in several windows of one width. The first t
 window may be context only: the window before has predicted them already.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +28,7 @@ class Windows:
     starts: Offsets  # (n,) index in `documents.ids`
     lengths: Offsets  # (n,) tokens read
     context_lengths: Offsets  # (n,) first tokens whose successors an earlier window predicts
-    is_document_start: NDArray[np.bool_]  # (tokens,) True where a text starts: never predicted
+    texts: Offsets | None  # indices where texts start, never predicted; None: documents start
 
     @classmethod
     def over(
@@ -58,26 +56,23 @@ class Windows:
         ends = np.minimum(first[document] + number * stride, n_read[document])
         starts = np.maximum(ends - width, 0)
         predicted = np.where(number > 0, first[document] + (number - 1) * stride, 0)
-        is_start = np.zeros(len(documents.ids), dtype=np.bool_)
-        is_start[documents.offsets[:-1][documents.lengths > 0] if texts is None else texts] = True
         offsets = documents.offsets[document]
-        return cls(documents, offsets + starts, ends - starts, predicted - starts, is_start)
+        return cls(documents, offsets + starts, ends - starts, predicted - starts, texts)
 
     def __len__(self) -> int:
         return len(self.starts)
 
-    def to_rows(self, rows: Sequence[Sequence[int]], width: int, pad_id: int) -> "WindowRows":
+    def to_rows(self, rows: Ragged, width: int, pad_id: int) -> "WindowRows":
         """The windows with these numbers, packed into rows of one width."""
-        numbers = np.array([number for row in rows for number in row], dtype=np.int64)
-        bounds = np.cumsum([0, *map(len, rows)])
-        plan = [list(range(a, b)) for a, b in pairwise(bounds.tolist())]
-        inputs = self._slices(self.documents.ids, numbers, later=0)
-        labels = self._slices(self.documents.ids, numbers, later=1)
-        is_start = self._slices(self.is_document_start, numbers, later=1)
+        numbers = rows.ids.astype(np.int64)
+        plan = [list(range(a, b)) for a, b in pairwise(rows.offsets.tolist())]
+        inputs, labels = self._slices(numbers), self._slices(numbers, later=1)
         packed = fill_packed(plan, inputs, width, pad_id)
         context = np.append(self.context_lengths[numbers], width)  # the last is that of padding, -1
         loss_mask = packed.positions >= context[packed.document_ids]
-        loss_mask &= fill_packed(plan, is_start, width, 0).ids == 0
+        if self.texts is not None:  # else no window reads beyond its document
+            is_start = self._starts_of(self.texts, numbers)
+            loss_mask &= fill_packed(plan, is_start, width, 0).ids == 0
         return WindowRows(
             packed.ids,
             fill_packed(plan, labels, width, pad_id).ids,
@@ -86,11 +81,20 @@ class Windows:
             loss_mask,
         )
 
-    def _slices(self, tokens: NDArray[Any], numbers: NDArray[np.int64], later: int) -> list[Ids]:
-        """The values of `tokens` in some windows, or `later` positions after them."""
+    def _slices(self, numbers: NDArray[np.int64], later: int = 0) -> list[Ids]:
+        """The ids that some windows read, or those `later` positions after them."""
         starts = self.starts[numbers] + later
         spans = zip(starts.tolist(), self.lengths[numbers].tolist(), strict=True)
-        return [tokens[start : start + length] for start, length in spans]
+        return [self.documents.ids[start : start + length] for start, length in spans]
+
+    def _starts_of(self, texts: Offsets, numbers: NDArray[np.int64]) -> list[Ids]:
+        """For each label of some windows 1 if a text starts there, else 0."""
+        starts, lengths = self.starts[numbers] + 1, self.lengths[numbers]
+        firsts, stops = np.searchsorted(texts, starts), np.searchsorted(texts, starts + lengths)
+        found = [np.zeros(length, np.int32) for length in lengths]
+        for row, start, first, stop in zip(found, starts, firsts, stops, strict=True):
+            row[texts[first:stop] - start] = 1
+        return found
 
 
 @dataclass(frozen=True)
