@@ -22,6 +22,7 @@ from collections.abc import Callable, Container
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from jumok.data.numbers.number_words import digit_by_digit
@@ -95,7 +96,8 @@ class AnswerJob(CausalLMJob):
     def epoch(self, number: int) -> LazyBatches[PackedBatch]:
         """The batches with a loss of the answers."""
         batches, sign = super().epoch(number), self.tokenizer.encode("1=")[-1]
-        return LazyBatches(batches.index_batches, lambda rows: answers(batches.build(rows), sign))
+        numbers = list(np.arange(len(batches)).reshape(-1, 1))
+        return LazyBatches(numbers, lambda number: answers(batches[number.item()], sign))
 
 
 def answers(batch: PackedBatch, sign: int) -> PackedBatch:

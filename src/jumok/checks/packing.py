@@ -112,7 +112,7 @@ def _plan(
         lengths = np.maximum(lengths, [len(ids) for ids in targets])
     width = min(2 * int(lengths.max()), max_length)
     rows = packing.plan_packing(lengths, np.arange(len(lengths)), width)
-    return width, [row.tolist() for row in rows]
+    return width, [rows[row].tolist() for row in range(len(rows))]
 
 
 def _in_order(outputs: Outputs, plan: Sequence[Sequence[int]]) -> Outputs:
