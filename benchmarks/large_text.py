@@ -179,7 +179,7 @@ def table(found: dict[float, tuple[int, dict[str, Part]]]) -> list[str]:
     rows = [title, " " * 20 + f"{'MB':>8} {'s':>8} " * len(PARTS)]
     for gigabytes, (lines, parts) in found.items():
         cells = [f"{part.megabytes:8,.0f} {part.seconds:8,.1f}" for part in parts.values()]
-        rows.append(f"{gigabytes:6.1f} {lines:12,} {' '.join(cells)}")
+        rows.append(f"{gigabytes:6.2f} {lines:12,} {' '.join(cells)}")
     if len(found) > 1:
         (few, first), *_, (many, last) = found.values()
         growth = [last[name].megabytes - first[name].megabytes for name in PARTS]
