@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jumok.cli.options import DeviceOption, run_argument
+from jumok.cli.options import DeviceOption, InputText, TargetOption, run_argument
 from jumok.errors import InputError, Message, UsageError
 from jumok.language import translate
 from jumok.terminal import (
@@ -33,13 +33,8 @@ MANY_ERRORS = 0.3  # of the influence; untrained transcoders of `note` leave 0.6
 @app.command()
 def circuit(
     model: Annotated[Path, run_argument("A run, or the name of a model.", metavar="MODEL")],
-    text: Annotated[
-        str | None, typer.Argument(metavar="[TEXT]", help="Input text of the model.")
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="Force this output instead of generating one."),
-    ] = None,
+    text: InputText = None,
+    target: TargetOption = None,
     at: Annotated[
         list[int] | None,
         typer.Option(

@@ -1,4 +1,4 @@
-"""Options shared by several commands: decoding settings, ensembles, precision of the encoder."""
+"""Options shared by several commands: texts, decoding settings, ensembles, precision."""
 
 import os
 from collections.abc import Sequence
@@ -20,6 +20,13 @@ def run_argument(help: str = "The folder of a run.", metavar: str = "RUN") -> An
     """The argument for runs and models, whose names are completed."""
     return typer.Argument(metavar=metavar, autocompletion=complete_run, help=help)
 
+
+InputText = Annotated[str | None, typer.Argument(metavar="[TEXT]", help="Input text of the model.")]
+
+TargetOption = Annotated[
+    str | None,
+    typer.Option("--target", metavar="TEXT", help="Force this output instead of generating one."),
+]
 
 DecodingOverrides = Annotated[
     list[str] | None,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jumok.cli.options import run_argument
+from jumok.cli.options import InputText, TargetOption, run_argument
 from jumok.errors import UsageError
 from jumok.terminal import print_line
 
@@ -64,13 +64,8 @@ def history(run: Run, out: Out = None) -> None:
 @app.command()
 def attention(
     run: Annotated[Path, run_argument("A run, an imported model, or a trace file.")],
-    text: Annotated[
-        str | None, typer.Argument(metavar="[TEXT]", help="Input text of the model.")
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="Force this output instead of generating one."),
-    ] = None,
+    text: InputText = None,
+    target: TargetOption = None,
     kind: Annotated[
         str | None,
         typer.Option(

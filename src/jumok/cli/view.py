@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from jumok.cli.options import DeviceOption, run_argument
+from jumok.cli.options import DeviceOption, InputText, TargetOption, run_argument
 from jumok.errors import Message, UsageError
 from jumok.terminal import print_line, print_notice
 
@@ -26,13 +26,8 @@ def view(
     run: Annotated[
         Path, run_argument("A run, an imported checkpoint, a Hugging Face folder or a trace.")
     ],
-    text: Annotated[
-        str | None, typer.Argument(metavar="[TEXT]", help="Input text of the model.")
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="Force this output instead of generating one."),
-    ] = None,
+    text: InputText = None,
+    target: TargetOption = None,
     export: Annotated[
         Path | None,
         typer.Option(
