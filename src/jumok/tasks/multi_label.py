@@ -51,7 +51,7 @@ class MultiLabelTask(Task):
     columns = ("text", "pair", "labels")
     tables = (("multi_label", MultiLabelConfig),)
     augmentations = ("subword_sampling", "token_dropout")
-    unsmoothed = "which decides each label by itself"
+    smooths_labels = False
     pretokenizes = token_types = compares_rows = has_linear_head = True
     head_keys = ("kind", "pooling", "pooler")
     answer = "labels"

@@ -5,14 +5,15 @@ N outputs of `Task.n_outputs`: (B, N) of a text, (B, T, N) of tokens (tags and m
 """
 
 import copy
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from jumok.errors import InputError, RecipeError
 from jumok.registry import register
+from jumok.tasks.recipe.fixed_values import check_values, with_key
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.tasks.registry import TRANSFORMER, get_task, tasks_with
 
@@ -82,23 +83,10 @@ def check_own_recipe(recipe: "Recipe") -> None:
             name=name,
             available=", ".join(available),
         )
-    for key, wanted in _ONLY_TRANSFORMER.items():
-        value: Any = recipe
-        for attribute in key.split("."):
-            value = getattr(value, attribute)
-        if value != wanted:
-            raise RecipeError(
-                "recipe.not_of_own_model",
-                '{key} must be {wanted!r} with model.architecture = "{name}", got {value!r}; '
-                "only a Transformer of jumok has it",
-                key=key,
-                wanted=wanted,
-                name=name,
-                value=value,
-            )
+    check_values(recipe, _ONLY_TRANSFORMER, with_key(f'model.architecture = "{name}"'))
 
 
-_ONLY_TRANSFORMER = {
+_ONLY_TRANSFORMER: Mapping[str, object] = {
     "model.init": "",
     "model.generator": 0.0,
     "model.tagging": "pieces",

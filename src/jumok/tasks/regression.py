@@ -48,7 +48,7 @@ class RegressionTask(Task):
     columns = ("text", "pair", "score")
     tables = (("regression", RegressionConfig),)
     augmentations = ("subword_sampling", "token_dropout", "rdrop_alpha")
-    unsmoothed = "which has no labels"
+    smooths_labels = False
     pretokenizes = token_types = compares_rows = has_linear_head = True
     head_keys = ("kind", "pooling", "pooler")
     answer = "score"

@@ -113,6 +113,6 @@ def test_a_run_resumes_loads_and_begins_a_task(tmp_path: Path, review_recipe: Pa
 def test_wrong_generators() -> None:
     with raises(InputError, "recipe.generator_fraction"):
         ModelConfig(**SMALL | {"n_heads": 4}, generator=0.3)  # type: ignore[arg-type]
-    with raises(InputError, "recipe.generator_not_for_task"):
+    with raises(InputError, "recipe.fixed_value"):
         load_recipe("nsmc", ["model.generator=0.25"])
     assert replace(ModelConfig(), generator=0.25).generator_layers == 4
