@@ -65,7 +65,7 @@ from jumok.training.job import BatchT, DevResult, TrainingJob
 from jumok.training.mixed_precision import autocast_model
 from jumok.training.optimizer import Optimizer
 from jumok.training.parallel.data_parallel import DataParallel, ParallelStrategy
-from jumok.training.reporting.metrics import LogRecord, MetricsLog, dev_record, train_record
+from jumok.training.reporting.metrics import LogRecord, MetricsLog
 from jumok.training.reporting.progress_bar import ProgressBar, Throughput
 from jumok.training.schedules import lr_multiplier
 from jumok.training.signals import StopRequest, handle_signals
@@ -239,29 +239,27 @@ class Trainer(Generic[BatchT]):
         start, best = rows.get(0), rows.get(self.state.best_step)
         if start is None or best is None or not self.state.step:
             return
-        metric, score = str(start["metric"]), float(start["score"] or math.nan)
-        seconds, later = float(start["seconds"] or 0.0), self.seconds
+        values = {
+            "metric": str(start["metric"]),
+            "score": float(start["score"] or math.nan),
+            "seconds": float(start["seconds"] or 0.0),
+            "later": self.seconds,
+        }
         if best is start:
             message = Message(
                 "training.start_is_kept",
                 "{metric} on dev: {score:.4f} at the start ({seconds:,.0f} s), no better at any "
                 "step ({later:,.0f} s); the weights of the start are kept",
-                metric=metric,
-                score=score,
-                seconds=seconds,
-                later=later,
+                **values,
             )
         else:
             message = Message(
                 "training.start_and_best",
                 "{metric} on dev: {score:.4f} at the start ({seconds:,.0f} s), {best:.4f} at step "
                 "{step:,} ({later:,.0f} s in all), whose weights are kept",
-                metric=metric,
-                score=score,
-                seconds=seconds,
+                **values,
                 best=float(best["score"] or math.nan),
                 step=self.state.best_step,
-                later=later,
             )
         self.bar.log(message)
 
@@ -512,14 +510,15 @@ class Trainer(Generic[BatchT]):
         self.state = replace(self.state, ended=self.state.ended or reason)
 
     def _log_step(self, loss: float) -> None:
-        record = train_record(
-            step=self.state.step,
-            epoch=self.loader.epoch_progress,
-            loss=loss,
-            learning_rate=self.learning_rate,
-            tokens_per_second=self.tokens_per_second,
-            seconds=self.throughput.seconds,
-        )
+        record: LogRecord = {
+            "kind": "train",
+            "step": self.state.step,
+            "epoch": round(self.loader.epoch_progress, 4),
+            "loss": loss,
+            "learning_rate": self.learning_rate,
+            "tokens_per_second": round(self.tokens_per_second, 1),
+            "seconds": round(self.throughput.seconds, 3),
+        }
         self._write_metrics(record)
         if self.statistics:
             at = {name: record[name] for name in ("step", "epoch", "seconds")}
@@ -542,14 +541,15 @@ class Trainer(Generic[BatchT]):
         dev = self.dev = replace(dev, loss=dev_loss, score=dev_score)
         self.state = self.state.after_eval(dev.metric, dev.score)
         step, epochs = self.state.step, self.loader.epoch_progress
-        record = dev_record(
-            step=step,
-            epoch=epochs,
-            loss=dev.loss,
-            score=dev.score,
-            metric=dev.metric,
-            seconds=self.throughput.seconds,
-        )
+        record: LogRecord = {
+            "kind": "dev",
+            "step": step,
+            "epoch": round(epochs, 4),
+            "loss": dev.loss,
+            "score": dev.score,
+            "metric": dev.metric,
+            "seconds": round(self.throughput.seconds, 3),
+        }
         self._write_metrics(record)
         score = f"{dev.metric} {dev.score:.4f}"
         values = epochs, step, dev.loss, score
