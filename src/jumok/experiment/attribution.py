@@ -6,7 +6,6 @@ Shapes: n rows of the data, B rows of a batch, L layers, H heads, T tokens, D wi
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 
 import numpy as np
 import torch
@@ -145,7 +144,7 @@ def integrated_gradients(
         logits, here = subject.run(batch, [name])
         x = here[name]
         base = torch.zeros_like(x) if other is None else subject.run(other_batch, [name])[1][name]
-        start, _ = subject.run(batch, edit={name: partial(_instead, base)})
+        start, _ = subject.run(batch, edit={name: constant(base)})
         difference = per_row(metric, logits, batch) - per_row(metric, start, batch)  # (B,)
 
         def slope(between: Tensor, batch: Batch = batch) -> Tensor:
@@ -179,10 +178,6 @@ def integrated_gradients(
             )
         values[batch.places, : parts.shape[1]] = parts.cpu()
     return values
-
-
-def _instead(value: Tensor, x: Tensor) -> Tensor:
-    return value
 
 
 def _mean_slope(

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from jumok.atomic_io import write_atomically
@@ -287,7 +286,7 @@ def train_transcoders(
     order = np.random.default_rng(seed).permutation(len(rows))
     n_held = min(200, len(rows) // 20)
     held, seen = (order[:n_held], order[n_held:]) if n_held else (order[:200], order)
-    batches = islice(_batches(_rows(rows, seen), batch_tokens, subject, seed), steps)
+    batches = islice(_batches(rows.take(seen), batch_tokens, subject, seed), steps)
     for batch in counted(batches, translate("jumok: {n} of {total} steps"), steps):
         loss = torch.zeros((), device=subject.device)
         for name, (x, y) in _inputs_and_outputs(subject, batch).items():
@@ -297,28 +296,13 @@ def train_transcoders(
         optimizer.step()
         schedule.step()
     if steps:
-        before, after = (
-            Transcoders(each).fit(model, _rows(rows, held)) for each in (starts, coders)
-        )
+        kept = rows.take(held)
+        before, after = (Transcoders(each).fit(model, kept) for each in (starts, coders))
         for name in coders:
             if before[name].explained > after[name].explained:
                 coders[name] = starts[name]
     trained = {name: coder.eval() for name, coder in coders.items()}
     return Transcoders(trained, _sha256(layers))
-
-
-def _rows(data: Data, rows: NDArray[np.int64]) -> Data:
-    """Some rows of the data, in this order."""
-
-    def chosen(values: Sequence[Sequence[int]]) -> list[Sequence[int]]:
-        return [values[i] for i in rows]
-
-    return Data(
-        {side: chosen(ids) for side, ids in data.ids.items()},
-        None if data.segments is None else chosen(data.segments),
-        None if data.labels is None else chosen(data.labels),
-        data.reader,
-    )
 
 
 def _sha256(layers: Mapping[str, Any]) -> str:

@@ -9,17 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from jumok.models.config import TransformerConfig
-from jumok.models.encoder import Encoder
-from jumok.models.heads import EncoderModel, MaskedLanguageModel
-from jumok.models.weights import initialize
-from jumok.nn.feedforward import get_activation
+from jumok.models.heads import MaskedLanguageModel, ReplacedTokenDetector
 from jumok.nn.masks import Mask
 from jumok.tasks.recipe.tables import ModelConfig
 
 SAMPLE_CHUNK = 1_024  # tokens: their float32 logits of 32,000 pieces take 130 MB
 
 
-class ReplacedTokenModel(EncoderModel):
+class ReplacedTokenModel(ReplacedTokenDetector):
     """An encoder that detects the tokens which a generator put in the place of masked ones.
 
     Both share the tables of tokens, positions and segments (section 3.2). The generator is
@@ -32,13 +29,7 @@ class ReplacedTokenModel(EncoderModel):
     """
 
     def __init__(self, config: TransformerConfig, generator: float, generator_layers: int) -> None:
-        super().__init__()
-        self.encoder = Encoder(config)
-        self.transform = nn.Sequential(
-            nn.Linear(config.d_model, config.d_model), get_activation(config.head_activation)
-        )
-        self.output = nn.Linear(config.d_model, 1)
-        initialize(self)
+        super().__init__(config)
         small = replace(
             config,
             d_model=int(config.d_model * generator),
@@ -66,8 +57,7 @@ class ReplacedTokenModel(EncoderModel):
 
     def detect(self, ids: Tensor, mask: Mask = None, *, positions: Tensor | None = None) -> Tensor:
         """ids (B, T) int64 -> logits (B, T); above 0 means "replaced"."""
-        hidden = self.hidden_states(ids, mask, positions=positions)  # (B, T, D)
-        return self.output(self.transform(hidden)).squeeze(-1)  # type: ignore[no-any-return]
+        return super().forward(ids, mask, positions=positions)
 
 
 def replaced_token_model(config: ModelConfig) -> ReplacedTokenModel:
