@@ -383,7 +383,7 @@ def test_what_losses_and_metrics_exclude(review_recipe: Path, tmp_path: Path) ->
         ("optimizers", lambda: None, "training.own_optimizer"),
         ("models", lambda config, n_outputs: None, "run.no_own_model"),
         ("models", lambda config, n_outputs: nn.Identity(), "run.no_own_model"),
-        ("models", lambda *given: Broken(*given), "run.own_model_values"),
+        ("models", lambda *given: Broken(*given), "run.own_model_shape"),
     ],
 )
 def test_a_part_that_returns_something_else_is_named(

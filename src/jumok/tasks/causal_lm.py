@@ -296,7 +296,12 @@ def score_documents(
     """Predict every token of the documents once, with the context that `windows` specifies."""
     nats, tokens = 0.0, 0
     for rows in documents.shards():
-        batches = _scored_batches(rows, width, windows, tokenizer, device)
+        starts = None
+        if windows.across_documents:
+            rows, starts = concatenate(rows), rows.offsets[:-1]
+        over = Windows.over(rows, width, int(width * windows.overlap), texts=starts)
+        order = np.arange(len(over))
+        batches = packed_batches(over, order, width, EVAL_BATCH_TOKENS, tokenizer, device)
         score = partial(_score, model, batches)
         for loss, n_targets in distributed_map(range(len(batches)), score, processes, JSON_CODEC):
             nats += loss
@@ -309,17 +314,6 @@ def _score(
 ) -> tuple[float, int]:
     batch = batches[number]
     return next_token_loss(model, batch).item(), batch.n_targets
-
-
-def _scored_batches(
-    rows: Ragged, width: int, windows: WindowConfig, tokenizer: Tokenizer, device: torch.device
-) -> LazyBatches[PackedBatch]:
-    starts = None
-    if windows.across_documents:
-        rows, starts = concatenate(rows), rows.offsets[:-1]
-    over = Windows.over(rows, width, int(width * windows.overlap), texts=starts)
-    order = np.arange(len(over))
-    return packed_batches(over, order, width, EVAL_BATCH_TOKENS, tokenizer, device)
 
 
 class CausalLMJob(RecipeJob[PackedBatch]):

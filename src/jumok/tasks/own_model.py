@@ -140,22 +140,16 @@ def check_own_model(recipe: "Recipe", model: nn.Module, labels: tuple[str, ...])
         ) from error
     finally:
         model.train(was_training)
-    if got != shape:
+    if got != shape or not found.is_floating_point() or not found.isfinite().all():
         raise InputError(
             "run.own_model_shape",
-            "the model {name} must return outputs of shape {shape} for ids and mask of shape "
-            "(2, 3), got {got}; compare its forward with docs/python.md",
+            "the model {name} must return finite numbers of shape {shape} for ids and mask of "
+            "shape (2, 3), got {got}; compare its forward with docs/python.md",
             name=name,
             shape=shape,
-            got=got,
-        )
-    if not found.is_floating_point() or not found.isfinite().all():
-        raise InputError(
-            "run.own_model_values",
-            "the model {name} must return finite numbers, got {dtype} with {n} that are not finite",
-            name=name,
-            dtype=str(found.dtype),
-            n=int((~found.isfinite()).sum()),
+            got=got
+            if got != shape
+            else f"{found.dtype}, {int((~found.isfinite()).sum())} of them not finite",
         )
     if task.answer == "vector" and (found.norm(dim=-1) - 1).abs().max() > UNIT_TOLERANCE:
         raise InputError(

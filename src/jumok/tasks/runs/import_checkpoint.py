@@ -17,7 +17,6 @@ from jumok import safetensors_io
 from jumok.atomic_io import atomic_directory, check_empty, sha256_of, write_atomically
 from jumok.config_io import to_dict
 from jumok.decoding import DecodingConfig
-from jumok.decoding.config import EarlyStopping
 from jumok.errors import InputError
 from jumok.foreign_keys import print_not_read
 from jumok.models import TransformerConfig
@@ -480,19 +479,16 @@ def _decoding(generation: Mapping[str, Any], architecture: HFArchitecture) -> De
     min_length = (config.non_negative_int("min_length", 0) - 1) * n_start
     min_length = max(config.non_negative_int("min_new_tokens", 0), min_length)
     beam = config.positive_int("num_beams", 1, maximum=1_000)
+    early = generation.get("early_stopping")
     return DecodingConfig(
         beam=beam,
         length_penalty=config.number("length_penalty", 1.0) if beam > 1 else 1.0,
-        early_stopping=_early_stopping(generation.get("early_stopping")) if beam > 1 else False,
+        early_stopping=beam > 1 and ("never" if early == "never" else early is True),
         no_repeat_ngram=config.non_negative_int("no_repeat_ngram_size", 0),
         repetition_penalty=config.number("repetition_penalty", 1.0),
         min_length=min(max(min_length, 0), max_length),
         max_length=max_length,
     )
-
-
-def _early_stopping(value: object) -> EarlyStopping:
-    return "never" if value == "never" else value is True
 
 
 def _name(folder: Path) -> str:
