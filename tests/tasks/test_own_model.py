@@ -131,7 +131,7 @@ def test_another_model_is_refused(run: jumok.Run, review_run: Path) -> None:
         jumok.load(review_run, model=Mean)
     with raises(InputError, "run.model_argument"):
         register_model("Mean")  # type: ignore[arg-type]
-    with raises(InputError, "run.model_without_name"):
+    with raises(InputError, "run.model_argument"):
         jumok.load(run.folder, model=lambda config, n_outputs: Mean(config, 2))
 
 

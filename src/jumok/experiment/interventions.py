@@ -28,7 +28,7 @@ from jumok.experiment.inputs import (
     read_alike,
 )
 from jumok.experiment.metrics import Floats, Metric, per_row
-from jumok.experiment.recording import activations
+from jumok.experiment.recording import activations, token_axis
 from jumok.models.points import Edit, Point
 
 Replacement: TypeAlias = Callable[[str, Tensor], Tensor]  # of a point's name and activation
@@ -289,20 +289,12 @@ def mask_of(point: Point, site: Site, batch: Batch) -> Tensor:
     """
     mask = batch.rows.new_ones((len(batch), *[1] * (len(point.axes) - 1)), dtype=torch.bool)
     if site.head is not None:
-        if not point.heads:
-            raise InputError(
-                "experiment.no_heads",
-                "a site of {point} must have no head, because the point has none, got head {head}; "
-                "leave it out",
-                point=point.name,
-                head=site.head,
-            )
         if not 0 <= site.head < point.heads:
             raise InputError(
                 "experiment.head_range",
-                "the head of a site of {point} must be 0 to {last}, got {head}",
+                "the head of a site of {point} must be one of its {n} heads, from 0, got {head}",
                 point=point.name,
-                last=point.heads - 1,
+                n=point.heads,
                 head=site.head,
             )
         mask = mask & _along(1, batch.rows.new_tensor([range(point.heads)]) == site.head, mask)
@@ -391,9 +383,8 @@ def leaf(x: Tensor) -> Tensor:
 
 def _mean_of(tokens: NDArray[Any], point: Point, subject: Subject) -> Tensor:
     """The mean of vectors (N, ...), with an axis for the tokens: (H, 1, K) or (1, D)."""
-    axis = point.token_axis
-    assert axis is not None  # or `tokens` had raised
-    return torch.from_numpy(tokens.mean(0, dtype=np.float64)).to(subject.device).unsqueeze(axis - 1)
+    mean = torch.from_numpy(tokens.mean(0, dtype=np.float64)).to(subject.device)
+    return mean.unsqueeze(token_axis(point) - 1)
 
 
 def _resampled(
@@ -404,7 +395,6 @@ def _resampled(
     x: Tensor,
 ) -> Tensor:
     """Vectors of random tokens, in the shape of x; draws (B, T) are uniform in [0, 1)."""
-    axis = point[name].token_axis
-    assert axis is not None
+    axis = token_axis(point[name])
     chosen = (draws[:, : x.shape[axis]] * len(tokens[name])).astype(np.int64)  # (B, T)
     return torch.from_numpy(tokens[name][chosen]).to(x.device).movedim(1, axis)

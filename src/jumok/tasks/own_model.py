@@ -36,18 +36,13 @@ def register_model(model: OwnModel) -> str:
     ('Zeros', True)
     """
     if not isinstance(model, nn.Module):
-        if not callable(model) or not hasattr(model, "__name__"):
+        if not callable(model) or getattr(model, "__name__", "<lambda>") == "<lambda>":
             raise InputError(
                 "run.model_argument",
                 "model must be an nn.Module, or a class or function of the table [model] and the "
-                "number of outputs that returns one, got {type}",
-                type=type(model).__name__,
-            )
-        if model.__name__ == "<lambda>":
-            raise InputError(
-                "run.model_without_name",
-                "model must have a name, by which a run is opened, got a lambda; give a class, or "
-                "a function of def",
+                "number of outputs that returns one and has a name, by which a run is opened, got "
+                "{given!r:.60}; give a class, or a function of def",
+                given=model,
             )
         register("jumok.models", model.__name__, model)
         return model.__name__

@@ -61,7 +61,7 @@ from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig, WindowConfig
 from jumok.tasks.registry import get_task
 from jumok.tasks.runs.run import Run
-from jumok.tasks.runs.run_files import FORMAT
+from jumok.tasks.runs.run_files import FORMAT, files_disagree, other_vocabulary
 from jumok.text.pretrained import PretrainedTokenizer
 from jumok.training.config import TrainingConfig
 
@@ -153,12 +153,7 @@ def open_imported(run: Run, dtype: WeightType = "float32") -> ImportedCheckpoint
     tokenizer = load_imported(run.folder) if (run.folder / IMPORTED).is_dir() else None
     model_config = run.read_model_config()
     if tokenizer is not None and not matches(model_config, tokenizer):
-        raise InputError(
-            "run.other_tokenizer",
-            "{folder} must be the tokenizer of {weights_path}; restore the run's own files",
-            folder=run.folder / IMPORTED,
-            weights_path=run.weights_path.name,
-        )
+        raise other_vocabulary(run.folder, IMPORTED)
     origin = _origin(folder, architecture, config, generation, metadata.names)
     imported = _imported(architecture, model, tokenizer, origin, run.folder)
     recipe = run.recipe()
@@ -167,14 +162,7 @@ def open_imported(run: Run, dtype: WeightType = "float32") -> ImportedCheckpoint
         or recipe.model != imported.recipe.model
         or tuple(model_config["labels"]) != imported.labels
     ):
-        raise InputError(
-            "run.three_files_disagree",
-            "{recipe_path}, {config_path} and {folder} describe different models; restore the "
-            "run's own files",
-            recipe_path=run.recipe_path,
-            config_path=run.config_path.name,
-            folder=folder / "config.json",
-        )
+        raise files_disagree(run.folder)
     encoding = read_sentence_encoding(folder / SENTENCE_FOLDER)
     return replace(imported, recipe=recipe, sentence_encoding=encoding)
 
