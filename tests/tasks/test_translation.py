@@ -192,7 +192,7 @@ def test_the_test_uses_the_decoding_of_the_recipe(two_sided_run: Path, two_sided
     ("word", "sentence"),
     [
         ("baem=5", "config.unknown_key"),
-        ("beam=0", "decoding.wrong_value"),
+        ("beam=0", "config.out_of_range"),
         ("beam=wide", "config.wrong_type"),
         ("n_best=9", "decoding.wrong_value"),
         ("beam", "config.override_syntax"),

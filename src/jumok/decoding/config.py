@@ -1,14 +1,13 @@
 """The [decoding] table of a recipe: search, logits processors, stopping and backend."""
 
 import dataclasses
-import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from jumok.config_io import apply_overrides, check_choices, from_dict, to_dict
+from jumok.config_io import apply_overrides, check_choices, check_range, from_dict, to_dict
 from jumok.errors import DecodingError, and_list
 from jumok.unicode_forms import normalize
 
@@ -17,10 +16,26 @@ EarlyStopping = bool | Literal["never"]
 Kernel = Literal["auto", "torch", "native"]
 Precision = Literal["float32", "bfloat16", "int8", "q8_0", "q4_0"]
 
-MAX_VALUES = {"beam": 1_000, "n_best": 10_000, "max_length": 2**20, "max_ratio": 1e6}
 MAX_DRAWN_SEED = 2**31
-MIN_TEMPERATURE = 1e-6  # logits of thousands divided by it are still finite in float32
-MAX_LENGTH_PENALTY = 10  # 1,000 tokens to this power are still finite in float32
+
+RANGES = {  # of the numbers
+    "beam": "[1, 1000]",
+    "n_best": "[1, 10000]",
+    "length_penalty": "[-10, 10]",  # 1,000 tokens to this power are still finite in float32
+    "coverage": "[0, inf)",
+    "temperature": "[1e-6, inf)",  # logits of thousands divided by it are finite in float32
+    "top_k": "[0, inf)",
+    "top_p": "(0, 1]",
+    "min_p": "[0, 1)",
+    "typical_p": "(0, 1]",
+    "repetition_penalty": "(0, inf)",
+    "no_repeat_ngram": "[0, inf)",
+    "min_length": "[0, inf)",
+    "max_length": "[1, 1048576]",
+    "max_ratio": "[0, 1e6]",
+    "max_extra": "[0, inf)",
+    "alignment": "[0, 1)",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,35 +96,11 @@ class DecodingConfig:
             value = getattr(self, name)
             composed = _nfc(value) if isinstance(value, str) else tuple(map(_nfc, value))
             object.__setattr__(self, name, composed)
-        self._check_ranges()
+        for name, interval in RANGES.items():
+            argmax = "; for the argmax at each step leave out decoding.sample"
+            advice = argmax if name == "temperature" else ""
+            check_range(f"decoding.{name}", getattr(self, name), interval, advice)
         self._check_conflicts()
-
-    def _check_ranges(self) -> None:
-        """Raises InputError for a number outside its range."""
-        for name in ("beam", "n_best", "max_length"):
-            self._check(name, getattr(self, name) >= 1, "at least 1")
-        for name, maximum in MAX_VALUES.items():
-            self._check(name, getattr(self, name) <= maximum, f"at most {maximum:,.0f}")
-        for name in ("top_k", "no_repeat_ngram", "min_length", "max_extra", "max_ratio",
-                     "coverage"):  # fmt: skip
-            self._check(name, 0 <= getattr(self, name) < math.inf, "at least 0 and finite")
-        self._check(
-            "temperature",
-            MIN_TEMPERATURE <= self.temperature < math.inf,
-            f"at least {MIN_TEMPERATURE} and finite",
-            "; for the argmax at each step leave out decoding.sample",
-        )
-        positive = 0.0 < self.repetition_penalty < math.inf
-        self._check("repetition_penalty", positive, "more than 0 and finite")
-        for name in ("top_p", "typical_p"):
-            self._check(name, 0.0 < getattr(self, name) <= 1.0, "more than 0 and at most 1")
-        self._check(
-            "length_penalty",
-            abs(self.length_penalty) <= MAX_LENGTH_PENALTY,
-            f"between -{MAX_LENGTH_PENALTY} and {MAX_LENGTH_PENALTY}",
-        )
-        for name in ("min_p", "alignment"):
-            self._check(name, 0.0 <= getattr(self, name) < 1.0, "at least 0 and less than 1")
 
     def _check(self, name: str, valid: bool, constraint: str, advice: str = "") -> None:
         if not valid:
