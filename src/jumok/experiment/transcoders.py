@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.atomic_io import write_atomically
+from jumok.config_io import check_range
 from jumok.data.packing import length_batches
 from jumok.errors import InputError, ModelFileError
 from jumok.experiment.inputs import Batch, Data, Model, Subject, read
@@ -259,16 +260,9 @@ def train_transcoders(
 
     Raises InputError as `read` does, and for sizes below 1 or fewer than 0 steps.
     """
-    if min(n_features, k, steps + 1, batch_tokens) < 1:
-        raise InputError(
-            "experiment.transcoder_sizes",
-            "n_features, k and batch_tokens must be at least 1 and steps at least 0, got "
-            "{n_features}, {k}, {batch_tokens} and {steps}",
-            n_features=n_features,
-            k=k,
-            batch_tokens=batch_tokens,
-            steps=steps,
-        )
+    for name, size in (("n_features", n_features), ("k", k), ("batch_tokens", batch_tokens)):
+        check_range(name, size, "[1, inf)")
+    check_range("steps", steps, "[0, inf)")
     subject, rows = Subject(model), read(model, data)
     torch.manual_seed(seed)
     layers = _layers(subject.module)

@@ -209,7 +209,9 @@ def _selected(
 ) -> list[tuple[AttentionModule, list[int]]]:
     """The attention modules that have some of these heads, with their numbers in order."""
     modules = attention_modules(model)
-    n_heads = {(each.block, each.layer): each.module.n_heads for each in modules}
+    n_heads: dict[tuple[str, int], int] = {
+        (each.block, each.layer): each.module.n_heads for each in modules
+    }
     last = {block: (block, layer, n - 1) for (block, layer), n in n_heads.items()}
     selected: dict[tuple[str, int], set[int]] = defaultdict(set)
     for given in heads:

@@ -200,19 +200,10 @@ class CausalLMTask(GenerativeTask):
         """log p of the target as the continuation of the text."""
         ids, tokens = prompt_ids(pipeline, text), pipeline.vocabulary.encode(target)
         inputs = [*ids, *tokens[:-1]]
-        max_length = pipeline.recipe.model.max_length
         if not tokens:
             raise InputError(
                 "task.empty_target",
                 "the target must have at least one token, got none; leave it out to generate one",
-            )
-        if len(inputs) > max_length:
-            raise InputError(
-                "task.target_too_long",
-                "the text and its target must have at most {max_length} tokens, got {n_inputs}; "
-                "try shorter ones",
-                max_length=max_length,
-                n_inputs=len(inputs),
             )
         logits = pipeline.logits(torch.tensor([inputs], dtype=torch.int64))
         return logits[0, len(ids) - 1 :].log_softmax(-1).cpu(), tokens, len(ids)

@@ -300,8 +300,10 @@ class Seq2SeqJob(RecipeJob[Seq2SeqBatch]):
             processes=processes,
         )
         texts = [best.text for best, *_ in outputs]
-        scores = sequence_metrics(texts, self.dev.targets)
-        return self.dev_result(total / max(n_targets, 1), scores, self.dev.targets, texts)
+        scores = sequence_metrics(texts, list(self.dev.column("target")))
+        return self.dev_result(
+            total / max(n_targets, 1), scores, list(self.dev.column("target")), texts
+        )
 
     def _batch(
         self, views: Sequence[Ragged], targets: Ragged, examples: NDArray[np.int64]

@@ -135,7 +135,7 @@ def test_keep_is_at_least_two(tmp_path: Path) -> None:
     for step in range(1, 6):
         store.commit(step, states(step), {})
     assert names(store) == ["step-3", "step-4", "step-5"]
-    with raises(InputError, "checkpoint.too_few_kept"):
+    with raises(InputError, "config.out_of_range"):
         CheckpointStore(tmp_path, keep=1)
 
 
