@@ -139,12 +139,13 @@ def check_own_model(recipe: "Recipe", model: nn.Module, labels: tuple[str, ...])
         raise InputError(
             "run.own_model_shape",
             "the model {name} must return finite numbers of shape {shape} for ids and mask of "
-            "shape (2, 3), got {got}; compare its forward with docs/python.md",
+            "shape (2, 3), got {got} {dtype}, {n} of them not finite; compare its forward with "
+            "docs/python.md",
             name=name,
             shape=shape,
-            got=got
-            if got != shape
-            else f"{found.dtype}, {int((~found.isfinite()).sum())} of them not finite",
+            got=got,
+            dtype=str(getattr(found, "dtype", "")),
+            n=int((~found.isfinite()).sum()) if isinstance(found, Tensor) else 0,
         )
     if task.answer == "vector" and (found.norm(dim=-1) - 1).abs().max() > UNIT_TOLERANCE:
         raise InputError(

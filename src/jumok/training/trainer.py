@@ -239,25 +239,27 @@ class Trainer(Generic[BatchT]):
         start, best = rows.get(0), rows.get(self.state.best_step)
         if start is None or best is None or not self.state.step:
             return
-        values = {
-            "metric": str(start["metric"]),
-            "score": float(start["score"] or math.nan),
-            "seconds": float(start["seconds"] or 0.0),
-            "later": self.seconds,
-        }
+        metric, score = str(start["metric"]), float(start["score"] or math.nan)
+        seconds = float(start["seconds"] or 0.0)
         if best is start:
             message = Message(
                 "training.start_is_kept",
                 "{metric} on dev: {score:.4f} at the start ({seconds:,.0f} s), no better at any "
                 "step ({later:,.0f} s); the weights of the start are kept",
-                **values,
+                metric=metric,
+                score=score,
+                seconds=seconds,
+                later=self.seconds,
             )
         else:
             message = Message(
                 "training.start_and_best",
                 "{metric} on dev: {score:.4f} at the start ({seconds:,.0f} s), {best:.4f} at step "
                 "{step:,} ({later:,.0f} s in all), whose weights are kept",
-                **values,
+                metric=metric,
+                score=score,
+                seconds=seconds,
+                later=self.seconds,
                 best=float(best["score"] or math.nan),
                 step=self.state.best_step,
             )
