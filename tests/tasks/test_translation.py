@@ -167,7 +167,7 @@ def test_invalid_settings_for_two_vocabularies(
 
 def test_classification_has_one_vocabulary_and_no_decoding(review_recipe: Path) -> None:
     for word, sentence in (
-        ("vocabulary.joint=false", "which has one kind of text"),
+        ("vocabulary.joint=false", "vocabulary.joint must be true for the task classification"),
         ("decoding.beam=5", "classification, which generates no text"),
     ):
         with pytest.raises(InputError, match=sentence):

@@ -72,7 +72,7 @@ class TeacherStates:
                 name=name,
             )
         layers = encoder.stack.layers
-        check_range("distillation.layer", layer, f"[0, {len(layers)}]", f"; of {name}")
+        check_range("distillation.layer", layer, f"[0, {len(layers)}]")
         encoder.stack.layers = layers[: layer or None]
         optimized = device.type == "cpu" and unsupported_reason(encoder) is None
         return cls(
