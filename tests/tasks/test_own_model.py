@@ -359,7 +359,7 @@ def test_what_losses_and_metrics_exclude(review_recipe: Path, tmp_path: Path) ->
     with raises(InputError, "recipe.metric_not_for_task"):
         load_recipe(str(review_recipe), ["metric=mcc"])
     language = recipe_of(tmp_path, "language_modeling")
-    with raises(InputError, "recipe.own_metric_not_for_task"):
+    with raises(InputError, "recipe.metric_not_for_task"):
         load_recipe(str(language), ["metric=tests_wrong"])
 
     @register("jumok.metrics", "tests_none")

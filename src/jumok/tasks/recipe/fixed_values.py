@@ -23,9 +23,9 @@ def check_values(recipe: "Recipe", values: Mapping[str, object], reason: Message
                 "recipe.fixed_value",
                 "{key} must be {wanted} {reason}, got {value}; leave it out",
                 key=key,
-                wanted=_shown(wanted),
+                wanted=shown(wanted),
                 reason=reason,
-                value=_shown(value),
+                value=shown(value),
             )
 
 
@@ -39,8 +39,12 @@ def with_key(key: str) -> Message:
     return Message("recipe.with_key", "with {key}", key=key)
 
 
-def _shown(value: object) -> str:
-    """A value as in TOML; "none" for a key that is left out."""
+def shown(value: object) -> str:
+    """A value as in TOML; "none" for a key that is left out.
+
+    >>> shown(True), shown("mean"), shown(0.5)
+    ('true', '"mean"', '0.5')
+    """
     if isinstance(value, bool) or value is None:
         return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else str(value)

@@ -11,6 +11,7 @@ from jumok.atomic_io import expand_home
 from jumok.config_io import (
     ConfigDict,
     Overrides,
+    check_range,
     from_dict,
     read_toml,
     suggest,
@@ -314,19 +315,12 @@ def _check_choices(recipe: Recipe) -> None:
             task=recipe.task,
             metric=recipe.metric,
         )
-    if own and not spec.compares_rows:
-        raise RecipeError(
-            "recipe.own_metric_not_for_task",
-            "a metric of one's own needs an answer for each row, which the task {task} does not "
-            "have, got {metric}; leave it out",
-            task=recipe.task,
-            metric=recipe.metric,
-        )
-    if recipe.metric is not None and not own and recipe.metric not in spec.metrics:
+    known = (*spec.metrics, *(METRICS.names() if spec.compares_rows else ()))
+    if recipe.metric not in (None, *known):
         raise RecipeError(
             "recipe.metric_not_for_task",
             "metric must be one of {metrics} for the task {task}, got {metric}",
-            metrics=", ".join((*spec.metrics, *METRICS.names())),
+            metrics=", ".join(known),
             task=recipe.task,
             metric=recipe.metric,
         )
@@ -415,13 +409,9 @@ def _check_unused(recipe: Recipe) -> None:
         check_values(recipe, of_teachers, with_key("no distillation.teachers"))
     if recipe.paired and spec.answer != "vector":
         check_values(recipe, single_texts, with_key("pairs of texts"))
-    if not model.n_layers and model.kind != "encoder":
-        raise RecipeError(
-            "recipe.no_layers",
-            'model.n_layers must be at least 1 for model.kind "{kind}", got 0; only an encoder can '
-            "be token vectors alone",
-            kind=model.kind,
-        )
+    if model.kind != "encoder":
+        alone = "; only an encoder can be token vectors alone"
+        check_range("model.n_layers", model.n_layers, "[1, inf)", alone)
 
 
 def check_pretokenized(recipe: Recipe) -> None:
