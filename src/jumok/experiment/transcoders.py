@@ -208,7 +208,10 @@ class Transcoders:
             for name, coder in self.coders.items()
             for key, tensor in coder.state_dict().items()
         }
-        sizes = {name: [*coder.up.weight.shape, _k(coder)] for name, coder in self.coders.items()}
+        sizes = {
+            name: [*coder.up.weight.shape, coder.activation.k]
+            for name, coder in self.coders.items()
+        }
         metadata = {"transcoders": json.dumps(sizes)}
         if self.feed_forward_sha256 is not None:
             metadata["feed_forward_sha256"] = self.feed_forward_sha256
@@ -382,10 +385,6 @@ def _layers(model: nn.Module) -> dict[str, nn.Module]:
         for side, backbone in backbones_by_side(model).items()
         for i, layer in enumerate(backbone.stack.layers)
     }
-
-
-def _k(coder: Transcoder) -> int:
-    return coder.activation.k  # type: ignore[return-value]
 
 
 def _batches(rows: Data, batch_tokens: int, subject: Subject, seed: int) -> Iterator[Batch]:

@@ -78,14 +78,12 @@ class TrainerState:
             evaluations_since_best=0 if better else self.evaluations_since_best + 1,
         )
 
-    @property
-    def best_steps(self) -> tuple[int, int]:
-        """The steps whose checkpoints must not be deleted."""
-        return self.best_step, self.best_step_before
-
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON values; a missing score or loss is null."""
-        return {name: _null(value) for name, value in asdict(self).items()}
+        return {
+            name: None if isinstance(value, float) and math.isnan(value) else value
+            for name, value in asdict(self).items()
+        }
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], microbatches_per_step: int) -> "TrainerState":
@@ -119,7 +117,3 @@ class TrainerState:
                 )
         missing: dict[str, Any] = dict.fromkeys(unknown, math.nan)
         return replace(state, **missing)
-
-
-def _null(value: object) -> object:
-    return None if isinstance(value, float) and math.isnan(value) else value

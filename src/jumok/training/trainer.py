@@ -566,9 +566,10 @@ class Trainer(Generic[BatchT]):
         self.metrics.sync()  # a resumed training does not write the records up to this step again
         if self.processes.rank > 0:
             return
-        metadata = self.metadata | {"progress": self.state.to_dict()}
-        step, best = self.state.step, self.state.best_steps
-        self.checkpoint_writer.commit(step, states, metadata, protect=best)
+        state = self.state
+        metadata = self.metadata | {"progress": state.to_dict()}
+        best = (state.best_step, state.best_step_before)  # the latter if the newest is damaged
+        self.checkpoint_writer.commit(state.step, states, metadata, protect=best)
 
     def _state_dicts(self) -> dict[str, dict[str, Tensor]]:
         """The part of this process of a checkpoint's tensors, by state and name."""
