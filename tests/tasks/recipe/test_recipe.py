@@ -143,7 +143,7 @@ LANGUAGE = ("task=language_modeling", "model.kind=decoder")
             [MASKED, "masking.cooccurrence_init=true", "model.init=runs/old"],
             "recipe.fixed_value",
         ),
-        ([MASKED, "data.pair=b"], "recipe.column_not_for_task"),
+        ([MASKED, "data.pair=b"], "recipe.fixed_value"),
         (
             [
                 *("data.pair=b", "model.n_segments=2", "model.pooling=compare"),

@@ -57,6 +57,7 @@ TABLES: Mapping[str, str] = {
     "similarity": "which compares no vectors of texts",
     "distillation": "which has no loss for it",
 }
+COLUMNS = ("text", "pair", "label", "score", "tags", "source", "target")  # of [data]
 AUGMENTATIONS = ("subword_sampling", "token_dropout", "rdrop_alpha")  # of which a task has some
 
 
@@ -367,20 +368,11 @@ def _check_unused(recipe: Recipe) -> None:
                 task=task,
                 reason=reason,
             )
-    columns = spec.columns
-    for column in ("text", "pair", "label", "score", "tags", "source", "target"):
-        read = {column, *(["labels"] if column == "label" else [])}
-        if getattr(recipe.data, column) and not read & set(columns):
-            raise RecipeError(
-                "recipe.column_not_for_task",
-                "data.{column} must be left out for the task {task}, which reads {columns}",
-                column=column,
-                task=task,
-                columns=", ".join(columns),
-            )
     unused: dict[str, object] = {
         f"augmentation.{key}": 0.0 for key in AUGMENTATIONS if key not in spec.augmentations
     }
+    read = {*spec.columns, *(["label"] if "labels" in spec.columns else [])}
+    unused |= {f"data.{column}": "" for column in COLUMNS if column not in read}
     if not spec.smooths_labels:
         unused["training.label_smoothing"] = 0.0
     for key, default in (("generator", 0.0), ("tagging", "pieces"), ("scale_output", False)):
