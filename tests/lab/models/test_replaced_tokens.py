@@ -10,12 +10,13 @@ import torch.nn.functional as F
 
 import jumok
 from jumok.errors import InputError
-from jumok.lab.models.replaced_token_job import (
+from jumok.lab.models.replaced_tokens import (
     DETECTION_WEIGHT,
     ReplacedTokenJob,
+    ReplacedTokenModel,
     replaced_token_loss,
+    sample_tokens,
 )
-from jumok.lab.models.replaced_tokens import ReplacedTokenModel, sample_tokens
 from jumok.models.weights import named_weights
 from jumok.tasks.masked_lm import masked_hidden
 from jumok.tasks.recipe.recipe import load_recipe
