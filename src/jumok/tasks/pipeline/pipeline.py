@@ -236,13 +236,13 @@ class Pipeline(Generic[OutputT]):
         The ids are those of this model's tokenizer, with or without its special tokens; a prompt
         of the model's files is put in front. Raises InputError for ids that the tokenizer lacks.
         """
-        from jumok.tasks.pipeline.text_vectors import id_vectors
+        from jumok.tasks.pipeline.text_vectors import text_vectors
 
         if self.is_own:
             raise own_model_error(self)
         own = self.sentence_encoding or self.default_encoding
         prompt = self.vocabulary.encode(own.prompt("")) if own.prompt("") else []
-        return id_vectors(
+        return text_vectors(
             self.model,
             [[*prompt, *row] for row in rows] if prompt else rows,
             self.vocabulary,
