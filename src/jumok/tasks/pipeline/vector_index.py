@@ -5,7 +5,6 @@ Shapes: n lines, D model width, k results.
 
 import hashlib
 import io
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,31 +130,16 @@ def cached_vectors(
     computation continues where it stopped.
     """
     from jumok.tasks.pipeline.encoder_choice import encoder_choice
+    from jumok.tasks.pipeline.vector_key import vector_key
 
     precision = None if encoder is pipeline else encoder_choice(encoder.model).precision
-    name = _checksum(_vector_key(pipeline, prompt, precision), texts)
+    name = _checksum(vector_key(pipeline, prompt, precision), texts)
     return _cached(
         name,
         texts,
         lambda part: encoder.encode(part, normalize=True, prompt_name=prompt),
         progress,
     )
-
-
-def _vector_key(pipeline: "Pipeline", prompt: str, precision: str | None) -> str:
-    """A checksum of the weights, the tokenizer, the encoding and the precision."""
-    import torch
-
-    from jumok.models.weights import named_weights
-
-    encoding = pipeline.sentence_encoding or pipeline.default_encoding
-    config = [pipeline.vocabulary.identity, repr(pipeline.recipe.model), encoding.describe()]
-    config += [prompt] if precision is None else [prompt, precision]
-    digest = hashlib.sha256(json.dumps(config).encode())
-    for name, weight in sorted(named_weights(pipeline.model).items()):
-        stored = weight.detach().cpu().reshape(-1).view(torch.uint8)
-        digest.update(name.encode() + stored.numpy().tobytes())
-    return digest.hexdigest()
 
 
 def _cached(
