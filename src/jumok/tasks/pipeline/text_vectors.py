@@ -53,8 +53,8 @@ def text_vectors(
         ids = [[*row] for row in texts if not isinstance(row, str)]
         for row in ids:
             check_ids(row, tokenizer)
-        plain = Ragged.from_lists([without_special_ids(row, tokenizer) for row in ids])
-        rows = encode.add_special_tokens(plain)
+        bare = Ragged.from_lists([without_special_ids(row, tokenizer) for row in ids])
+        rows = encode.add_special_tokens(bare)
     session = text_session(model)
     if session is not None:
         plain = not encoding.steps
