@@ -62,14 +62,18 @@ class TrainerState:
         in_a_row = self.skipped_in_a_row + 1
         return replace(self, skipped=self.skipped + 1, skipped_in_a_row=in_a_row)
 
-    def after_eval(self, metric: str, score: float) -> "TrainerState":
-        """After an evaluation at this step.
+    def after_eval(self, metric: str, score: float, margin: float = 0.0) -> "TrainerState":
+        """After an evaluation at this step, which may be worse than the best one by a margin.
 
         >>> first = TrainerState(step=10).after_eval("accuracy", 0.8)
         >>> first.best_step, first.after_eval("accuracy", 0.8).evaluations_since_best
         (10, 1)
+        >>> first.after_eval("accuracy", 0.78, margin=0.05).best_score
+        0.78
         """
-        better = is_better(metric, score, self.best_score)
+        if metric in LOWER_IS_BETTER:
+            margin = -margin
+        better = is_better(metric, score + margin, self.best_score)
         return replace(
             self,
             best_step=self.step if better else self.best_step,

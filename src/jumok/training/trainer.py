@@ -91,11 +91,14 @@ class Trainer(Generic[BatchT]):
         processes: ProcessGroup = SINGLE_PROCESS,
         callbacks: Sequence[Callback] = (),
         evaluates_start: bool = False,
+        start_margin: float = 0.0,
         seconds_before: float = 0.0,
     ) -> None:
         """`evaluates_start`: whether the weights are pretrained, and may remain the best.
 
-        `seconds_before` have passed with them, and count as seconds of the training.
+        The first step that replaces them may be worse by `start_margin` standard errors of the dev
+        score; a negative one must be better by as many. `seconds_before` have passed with them, and
+        count as seconds of the training.
         """
         self.job, self.config, self.folder, self.seed = job, config, folder, seed
         self.device, self.processes = device, processes
@@ -117,6 +120,7 @@ class Trainer(Generic[BatchT]):
         self.ema = EMA(self.parameters, config.ema_decay)
         self.state = TrainerState(seconds=seconds_before)
         self.evaluates_start = evaluates_start and resume is None
+        self.start_margin = start_margin
         self.invalid_checkpoints = resume.invalid if resume is not None else ()
         if resume is not None:
             self._restore(resume)
@@ -250,6 +254,19 @@ class Trainer(Generic[BatchT]):
                 score=score,
                 seconds=seconds,
                 later=self.seconds,
+            )
+        elif self.start_margin and score > (kept := float(best["score"] or math.nan)):
+            message = Message(
+                "training.tuned_is_kept",
+                "{metric} on dev: {score:.4f} at the start ({seconds:,.0f} s), {best:.4f} at step "
+                "{step:,} ({later:,.0f} s in all), whose weights are kept: the difference is below "
+                "the standard error of the dev rows",
+                metric=metric,
+                score=score,
+                seconds=seconds,
+                best=kept,
+                step=self.state.best_step,
+                later=later,
             )
         else:
             message = Message(
@@ -541,7 +558,9 @@ class Trainer(Generic[BatchT]):
             dev = self.job.evaluate(self.processes)
         dev_loss, dev_score = self.processes.all_gather_floats([dev.loss, dev.score])[0]
         dev = self.dev = replace(dev, loss=dev_loss, score=dev_score)
-        self.state = self.state.after_eval(dev.metric, dev.score)
+        best_is_start = self.state.step > 0 and self.state.best_step == 0
+        margin = self.start_margin * dev.standard_error if best_is_start else 0.0
+        self.state = self.state.after_eval(dev.metric, dev.score, margin)
         step, epochs = self.state.step, self.loader.epoch_progress
         record: LogRecord = {
             "kind": "dev",

@@ -18,8 +18,8 @@ from jumok.lab.distillation.projection import Projection
 from jumok.lab.distillation.vectors import (
     PAIRS,
     VectorDistillationJob,
+    correlation_loss,
     distilled_texts,
-    order_loss,
     scored_pairs,
 )
 from jumok.tasks.pipeline.pipeline import Pipeline
@@ -214,9 +214,9 @@ def test_scores_of_the_training_pairs_are_learned_too(tmp_path: Path, review_run
     assert len(batch.pairs.targets) == PAIRS
     torch.testing.assert_close(batch.pairs.targets, job.epoch(0)[0].pairs.targets)  # no state
     plain.model.load_state_dict(job.model.state_dict())
-    order = order_loss(job.pair_cosines(batch.pairs), batch.pairs.targets)
+    expected = correlation_loss(job.pair_cosines(batch.pairs), batch.pairs.targets)
     torch.testing.assert_close(
-        job.loss(batch), plain.loss(without) + 0.5 * len(batch.vectors) * order
+        job.loss(batch), plain.loss(without) + 0.5 * len(batch.vectors) * expected
     )
 
 

@@ -10,6 +10,7 @@ import torch
 import jumok
 from jumok.errors import InputError
 from jumok.tasks.recipe.recipe import Recipe, load_recipe
+from jumok.tasks.runs.train import _start_margin
 from tests.errors import raises
 from tests.tiny_runs import reviews
 
@@ -63,11 +64,21 @@ def test_fine_tuning_begins_from_the_linear_layer(
     first, *later = both.history
     assert len(later) == 2
     assert first["dev_loss"] == linear.history[0]["dev_loss"]
-    scores = [row["score"] for row in both.history]
-    assert both.results["dev"]["score"] == max(scores)
     assert both.results["dev"]["start_score"] == first["score"]
-    assert both.results["method"] == ("linear" if scores[0] == max(scores) else "fine-tune")
+    kept = [row["score"] for row in both.history if row["step"] == both.results["dev"]["step"]]
+    assert kept == [both.results["dev"]["score"]]
+    assert both.results["method"] == ("fine-tune" if both.results["dev"]["step"] else "linear")
     assert "at the start" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("method", "rows", "margin"),
+    [("auto", 500, 1.0), ("auto", 499, -1.0), ("fine-tune", 500, 0.0), ("linear", 9, 0.0)],
+)
+def test_few_rows_prefer_the_linear_layer(method: str, rows: int, margin: float) -> None:
+    """The dev split of a small file decides only where its difference is larger than its error."""
+    recipe = load_recipe("nsmc-own", [f"training.method={method}", "model.init=ko-small"])
+    assert _start_margin(recipe, rows) == margin
 
 
 @pytest.mark.slow

@@ -41,8 +41,7 @@ from jumok.terminal import print_notice
 from jumok.text.tokenizer import Tokenizer
 
 FITTED_ROWS = 65_536  # vectors from which the projection is computed, evenly spaced
-PAIRS = 256  # with scores, in each batch
-ORDER_SCALE = 20.0  # of the cosines, as in sentence-transformers' CoSENTLoss
+PAIRS = 64  # with scores, in each batch
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,8 @@ class VectorDistillationJob(SimilarityJob):
     def loss(self, batch: TargetVectorBatch) -> Tensor:  # type: ignore[override]
         """1 - cosine of the vector of a text with that of the teachers, summed over the texts.
 
-        With `distillation.scores` plus the `order_loss` of random training pairs, times the texts.
+        With `distillation.scores` plus this weight times the `correlation_loss` of random training
+        pairs, times the texts.
         With `distillation.relational` plus this weight times the squared difference of the cosines
         between the texts of the batch, the mean over the other texts (Tung and Mori 2019,
         "Similarity-preserving knowledge distillation", section 3.1).
@@ -141,7 +141,7 @@ class VectorDistillationJob(SimilarityJob):
         if batch.pairs is not None:
             found = self.pair_cosines(batch.pairs)
             weight = self.recipe.distillation.scores * len(u)
-            loss = loss + weight * order_loss(found, batch.pairs.targets)
+            loss = loss + weight * correlation_loss(found, batch.pairs.targets)
         return loss
 
     def _random_pairs(self, number: int, first: int) -> TextPairBatch | None:
@@ -157,19 +157,17 @@ class VectorDistillationJob(SimilarityJob):
         return np.concatenate([vectors[examples] for vectors in self.teachers], -1)
 
 
-def order_loss(found: Tensor, scores: Tensor) -> Tensor:
-    """log(1 + the sum of e^(20 (c_i - c_j))) / 20 over the pairs i, j with a lower score of i.
+def correlation_loss(found: Tensor, scores: Tensor) -> Tensor:
+    """1 - the Pearson correlation of the cosines (P,) and the scores (P,); 1 if all are equal.
 
-    The loss CoSENT (Su 2022, kexue.fm/archives/8847): cosines found (P,) must have the order of the
-    scores (P,), whatever their scale.
+    Neither the mean nor the spread of the cosines counts: they remain those of the teachers.
 
-    >>> order_loss(torch.tensor([0.1, 0.9]), torch.tensor([0.0, 1.0])).item() < 1e-6
+    >>> correlation_loss(torch.tensor([0.6, 0.7, 0.8]), torch.tensor([0.0, 0.5, 1.0])).item() < 1e-6
     True
-    >>> round(order_loss(torch.tensor([0.9, 0.1]), torch.tensor([0.0, 1.0])).item(), 3)
-    0.8
+    >>> round(correlation_loss(torch.tensor([0.8, 0.6]), torch.tensor([0.0, 1.0])).item(), 3)
+    2.0
     """
-    wrong = ORDER_SCALE * (found[:, None] - found)[scores[:, None] < scores]
-    return torch.cat([wrong.new_zeros(1), wrong]).logsumexp(0) / ORDER_SCALE
+    return 1 - torch.cosine_similarity(found - found.mean(), scores - scores.mean(), dim=0)
 
 
 def scored_pairs(splits: Splits, tokenizer: Tokenizer, recipe: Recipe) -> TextPairs:

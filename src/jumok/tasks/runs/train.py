@@ -53,6 +53,8 @@ if TYPE_CHECKING:  # imported where a model is initialized, or a linear one is f
     from jumok.tasks.runs.initialize_from import LoadReport
     from jumok.tasks.shared.linear_head import LinearHead
 
+FINE_TUNED_ROWS = 500  # with fewer the linear layer is better unless dev clearly says otherwise
+
 
 @dataclass(frozen=True)
 class TrainingResult:
@@ -268,6 +270,7 @@ def _train(
             processes=processes,
             callbacks=callbacks,
             evaluates_start=bool(recipe.model.init),
+            start_margin=_start_margin(recipe, len(splits.train)),
             seconds_before=0.0 if linear is None else linear.seconds,
         )
     state = trainer.fit()
@@ -342,6 +345,17 @@ def _fingerprint(splits: Splits, pieces: bool) -> str:
                 checksum.update(cell.encode())
                 checksum.update(b"\0")
     return checksum.hexdigest()
+
+
+def _start_margin(recipe: Recipe, rows: int) -> float:
+    """By how many standard errors of dev fine-tuning may be below the linear layer and be kept.
+
+    The few dev rows of a small file decide by luck, so they only overrule what more rows
+    show: on 2,500 others fine-tuning was better from 900 training rows on, worse with 180.
+    """
+    if recipe.training.method != "auto":
+        return 0.0
+    return 1.0 if rows >= FINE_TUNED_ROWS else -1.0
 
 
 def _results(

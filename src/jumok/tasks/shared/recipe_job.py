@@ -81,4 +81,4 @@ class RecipeJob(ABC, Generic[BatchT]):
         metric = self.recipe.selection_metric
         own = own_scores(self.recipe.metric, expected, predicted)
         score = own[metric] if own else float(getattr(metrics, metric))
-        return DevResult(loss, score, metric)
+        return DevResult(loss, score, metric, len(expected))
