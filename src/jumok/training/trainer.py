@@ -266,7 +266,7 @@ class Trainer(Generic[BatchT]):
                 seconds=seconds,
                 best=kept,
                 step=self.state.best_step,
-                later=later,
+                later=self.seconds,
             )
         else:
             message = Message(
