@@ -288,8 +288,8 @@ def test_a_damaged_run_is_rejected(
     ("key", "value", "code"),
     [
         ("labels", ["positive", "negative"], "run.other_labels"),  # the other order
-        ("labels", ["negative", "negative"], "run.labels_not_distinct"),
-        ("labels", ["negative", ""], "run.labels_not_distinct"),
+        ("labels", ["negative", "negative"], "run.other_labels"),
+        ("labels", ["negative", ""], "run.other_labels"),
         ("labels_sha", "", "config.unknown_key"),
     ],
 )

@@ -33,4 +33,4 @@ def test_the_default_output_folder(
     assert "got an average of checkpoints" in done.err
     done = call(capsys, "average", tmp_path / "run", "--last", 5)
     assert done.code == 2
-    assert "must be from 2 to 2, as many as the run keeps" in done.err
+    assert "must be at least 2 and at most 2, got 5; as many as the run keeps" in done.err

@@ -149,5 +149,5 @@ def test_what_cannot_be_compared(
     assert "compare needs at least two runs, got one; use jumok evaluate" in done.err
     done = call(capsys, "compare", review_run, reading_run)
     assert done.code == 2
-    assert "must have the same task, got classification, sequence_to_sequence" in done.err
+    assert "must have the same task and labels, got classification with " in done.err
     check_comparable([jumok.load(review_run)] * 2)

@@ -104,12 +104,12 @@ def test_invalid_ensembles(
         (
             reading_run,
             review_run,
-            "an ensemble needs models that generate text (sequence_to_sequence, ",
+            "of a task that generates text (sequence_to_sequence, ",
         ),
         (
             review_run,
             reading_run,
-            "an ensemble needs models that generate text (sequence_to_sequence, ",
+            "of a task that generates text (sequence_to_sequence, ",
         ),
         (reading_run, tmp_path, "must be a run"),
     ):

@@ -95,15 +95,20 @@ def test_invalid_drafts(
     other = write_run(tmp_path / "other", "sequence_to_sequence")
     short = write_run(tmp_path / "short", "sequence_to_sequence", words=["model.max_length=8"])
     for run, draft, words, sentence in (
-        (reading_run, review_run, (), "a draft must be of the same task"),
-        (review_run, reading_run, (), "a draft must be of the same task"),
+        (reading_run, review_run, (), "models that generate together must be of one class"),
+        (review_run, reading_run, (), "models that generate together must be of one class"),
         (
             reading_run,
             other,
             (),
             "must have the same vocabulary; train one with vocabulary.file naming",
         ),
-        (other, short, (), "model.max_length of the draft reviews must be at least 16"),
+        (
+            other,
+            short,
+            (),
+            "must have the smallest model.max_length, got reviews with 16 and reviews with 8",
+        ),
         (
             reading_run,
             reading_run,

@@ -258,7 +258,7 @@ def test_every_token_banned_ends_the_text(kind: str, name: str) -> None:
 def test_invalid_generation_inputs() -> None:
     with raises(InputError, "decoding.prompt_ids_shape"):
         GenerationInputs(torch.zeros(2, 1, dtype=torch.int64), StoppingCriteria(EOS, [3]))
-    with raises(InputError, "decoding.limit_below_1"):
+    with raises(InputError, "decoding.prompt_ids_shape"):
         GenerationInputs(torch.zeros(1, 1, dtype=torch.int64), StoppingCriteria(EOS, [0]))
     bare = GenerationInputs(torch.full((2, 1), BOS), StoppingCriteria(EOS, [3, 3]))
     with raises(InputError, "decoding.sample_keys_of_texts"):

@@ -346,12 +346,10 @@ def test_a_draft_token_without_continuation_is_not_an_error() -> None:
 def test_refused() -> None:
     target = language_model(0)
 
-    def write(
-        start: GenerationInputs, config: DecodingConfig, size: int = V, ahead: int = 4
-    ) -> None:
+    def write(start: GenerationInputs, config: DecodingConfig, size: int = V) -> None:
         draft = language_model(1, size=size)
         decoders = [CausalLMDecoder(model, capacity=ROOM) for model in (target, draft)]
-        speculative(*decoders, start, config, n_draft_tokens=ahead)
+        speculative(*decoders, start, config)
 
     two = GenerationInputs(torch.tensor([[2], [2]]), StoppingCriteria(END, [9, 9]), [0, 0])
     with raises(InputError, "decoding.speculative_needs_one_text"):
@@ -363,7 +361,5 @@ def test_refused() -> None:
     with raises(InputError, "decoding.draft_of_other_vocabulary"):
         write(prompt_inputs([2], 9), DecodingConfig(), size=7)
     keyless = GenerationInputs(torch.tensor([[2]]), StoppingCriteria(END, [9]))
-    with raises(InputError, "decoding.one_sample_key_needed"):
+    with raises(InputError, "decoding.speculative_needs_one_text"):
         write(keyless, DecodingConfig(sample=True))
-    with raises(InputError, "decoding.too_few_draft_tokens"):
-        write(prompt_inputs([2], 9), DecodingConfig(), ahead=0)

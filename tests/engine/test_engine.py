@@ -299,7 +299,7 @@ def test_a_text_an_iterator_and_pairs() -> None:
         lambda: engine.encode(["비"], pooling="foo"),
         lambda: reference.encode(["비"], pooling="foo"),
     )
-    assert code == "pipeline.unknown_pooling"
+    assert code == "config.wrong_type"
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "q8_0", "int4", ["int8"]])

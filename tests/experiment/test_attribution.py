@@ -222,7 +222,7 @@ def test_integrated_gradients_from_zero_of_a_pre_norm_model() -> None:
     for steps in (None, 800):
         found = integrated_gradients(model, rows, first_logit, steps=steps).sum(1)
         np.testing.assert_allclose(found, difference, rtol=0.01, atol=1e-3)
-    with raises(InputError, "experiment.few_steps"):
+    with raises(InputError, "experiment.not_converged"):
         integrated_gradients(model, rows, first_logit, steps=5)
 
 

@@ -286,7 +286,7 @@ def test_wrong_sites_metrics_and_rows_are_refused() -> None:
     for site, code in (
         (Site("decoder.0.mixed", head=4), "experiment.head_range"),
         (Site("decoder.0.mixed", head=-1), "experiment.head_range"),
-        (Site("target.hidden.0", head=0), "experiment.no_heads"),
+        (Site("target.hidden.0", head=0), "experiment.head_range"),
         (Site("target.hidden.0", token=3), "experiment.token_range"),
         (Site("target.hidden.0", token=-4), "experiment.token_range"),
         (Site("decoder.3.mixed"), "experiment.unknown_point"),

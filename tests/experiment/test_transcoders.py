@@ -131,7 +131,7 @@ def test_the_largest_positive_features_are_active() -> None:
 
 
 def test_what_is_refused(coders: Transcoders, tmp_path: Path) -> None:
-    with raises(InputError, "experiment.transcoder_sizes"):
+    with raises(InputError, "config.out_of_range"):
         train_transcoders(model_of("sequences"), data_of("sequences"), k=0)
     with raises(InputError, "experiment.transcoders_of_model"):
         coders.splice(model_of("language model").model)

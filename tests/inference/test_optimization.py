@@ -410,7 +410,7 @@ def test_unsupported_models_raise_input_error() -> None:
     with pytest.raises(InputError, match="must have an encoder, got LanguageModel"):
         optimize(seeded(LanguageModel, config("vaswani", "learned")))
     model = seeded(Encoder, config("vaswani", "learned"))
-    with raises(InputError, "inference.unknown_precision"):
+    with raises(InputError, "config.wrong_type"):
         optimize(model, "int4")
     with record(model), pytest.raises(InputError, match="must have no hooks, got one on"):
         optimize(model)

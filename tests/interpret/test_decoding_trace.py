@@ -295,7 +295,7 @@ def test_what_is_refused(review_run: Path, tmp_path: Path) -> None:
     model = loaded_of("language_modeling")
     with raises(InputError, "task.empty_target"):
         trace_forced(model, "일", "")
-    with raises(InputError, "task.target_too_long"):
+    with raises(InputError, "model.text_too_long"):
         trace_forced(model, "일", "이 " * 40)
     with raises(InputError, "config.unknown_key"):
         trace_generation(model, "일", ["beem=3"])

@@ -401,9 +401,9 @@ def test_texts_without_words_are_traced_too() -> None:
             {"text": "가", "target": "나", "decode": {"beam": 2}},
             "trace.decode_and_target",
         ),
-        ({"text": "가", "mute": [("decoder", 0, 0)]}, "trace.muted_block"),
-        ({"text": "가", "mute": [("encoder", 2, 0)]}, "trace.muted_head_range"),
-        ({"text": "가", "mute": [("encoder", 0, 2)]}, "trace.muted_head_range"),
+        ({"text": "가", "mute": [("decoder", 0, 0)]}, "trace.muted_head"),
+        ({"text": "가", "mute": [("encoder", 2, 0)]}, "trace.muted_head"),
+        ({"text": "가", "mute": [("encoder", 0, 2)]}, "trace.muted_head"),
         ({"text": "가\ud800나"}, "text.lone_surrogate"),
     ],
 )

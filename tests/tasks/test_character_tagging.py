@@ -301,5 +301,5 @@ def test_what_needs_logits_of_tokens_is_refused(run: Path, tmp_path: Path) -> No
 
 
 def test_settings_that_are_refused() -> None:
-    with raises(InputError, "recipe.tagging_not_for_task"):
+    with raises(InputError, "recipe.fixed_value"):
         load_recipe("nsmc", ["model.tagging=characters"])

@@ -234,17 +234,19 @@ def test_labels_with_another_separator_are_refused(tmp_path: Path) -> None:
         ("multi_label.threshold=0", "config.out_of_range"),
         ("multi_label.threshold=1.5", "config.out_of_range"),
         ('data.labels=["a|b", "c"]', "task.separator_in_label"),
-        ("training.label_smoothing=0.1", "recipe.label_smoothing_not_for_task"),
-        ("augmentation.rdrop_alpha=1", "recipe.augmentation_not_for_task"),
+        ("training.label_smoothing=0.1", "recipe.fixed_value"),
+        ("augmentation.rdrop_alpha=1", "recipe.fixed_value"),
         ("metric=accuracy", "recipe.metric_not_for_task"),
         ("model.kind=decoder", "recipe.model_kind_not_for_task"),
-        ("data.pieces=true", "recipe.pieces_not_for_task"),
+        ("data.pieces=true", "recipe.fixed_value"),
     ],
 )
 def test_invalid_settings(tmp_path: Path, override: str, message: str) -> None:
     recipe = write_rows(tmp_path)
-    with raises(InputError, message):
+    with raises(InputError, message) as error:
         load_recipe(str(recipe), [override])
+    if message == "recipe.fixed_value":
+        assert error.value.message.values["key"] == override.partition("=")[0]
 
 
 def test_the_table_needs_the_task() -> None:

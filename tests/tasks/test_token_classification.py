@@ -241,7 +241,7 @@ def test_logits_are_those_of_pieces(run: Path) -> None:
 
 
 def test_subword_sampling_is_an_error() -> None:
-    with raises(InputError, "task.subword_sampling_with_tags"):
+    with raises(InputError, "recipe.fixed_value"):
         load_recipe("klue-ner", ["model.tagging=pieces", "augmentation.subword_sampling=0.5"])
 
 

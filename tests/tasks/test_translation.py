@@ -167,7 +167,7 @@ def test_invalid_settings_for_two_vocabularies(
 
 def test_classification_has_one_vocabulary_and_no_decoding(review_recipe: Path) -> None:
     for word, sentence in (
-        ("vocabulary.joint=false", "which has one kind of text"),
+        ("vocabulary.joint=false", "vocabulary.joint must be true for the task classification"),
         ("decoding.beam=5", "classification, which generates no text"),
     ):
         with pytest.raises(InputError, match=sentence):
@@ -192,9 +192,9 @@ def test_the_test_uses_the_decoding_of_the_recipe(two_sided_run: Path, two_sided
     ("word", "sentence"),
     [
         ("baem=5", "config.unknown_key"),
-        ("beam=0", "decoding.wrong_value"),
+        ("beam=0", "config.out_of_range"),
         ("beam=wide", "config.wrong_type"),
-        ("n_best=9", "decoding.n_best_above_beam"),
+        ("n_best=9", "decoding.wrong_value"),
         ("beam", "config.override_syntax"),
     ],
 )
@@ -234,11 +234,11 @@ def test_an_ensemble_of_runs(reading_recipe: Path, reading_run: Path, tmp_path: 
 def test_invalid_ensembles(reading_run: Path, two_sided: Pipeline, review_run: Path) -> None:
     with raises(InputError, "pipeline.different_vocabularies"):
         jumok.load(reading_run).ensemble([two_sided])
-    with raises(InputError, "pipeline.ensemble_needs_generation"):
+    with raises(InputError, "pipeline.not_combinable"):
         jumok.load(reading_run).ensemble([jumok.load(review_run)])
     small, large = jumok.load(reading_run), jumok.load(reading_run)
     small.recipe = replace(small.recipe, model=replace(small.recipe.model, max_length=8))
-    with raises(InputError, "pipeline.ensemble_order"):
+    with raises(InputError, "pipeline.shorter_partner"):
         large.ensemble([small])
     assert [*small.ensemble([large]).ensemble_models] == [large.model]
     covering, refused = (

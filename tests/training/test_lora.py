@@ -226,7 +226,7 @@ def test_adapters_that_are_refused(tmp_path: Path) -> None:
     [
         (["training.lora.rank=-1"], "config.out_of_range"),
         (["training.lora.targets=['quary']"], "config.wrong_type"),
-        (["training.sharding=full"], "training.lora_with_sharding"),
+        (["training.sharding=full"], "training.not_with_sharding"),
         (["model.init="], "recipe.lora_without_init"),
     ],
 )

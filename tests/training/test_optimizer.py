@@ -219,7 +219,7 @@ def test_muon_equals_numpy_and_leaves_the_other_weights_to_adamw() -> None:
 
 
 def test_muon_needs_whole_matrices() -> None:
-    with raises(InputError, "training.optimizer_with_sharding"):
+    with raises(InputError, "training.not_with_sharding"):
         TrainingConfig(steps=1, optimizer="muon", sharding="full")
 
 

@@ -673,7 +673,7 @@ def test_no_valid_checkpoint_is_an_error(tmp_path: Path) -> None:
 def test_the_state_is_json() -> None:
     for progress in (TrainerState(), TrainerState(step=3, best_score=0.5, ended="done")):
         content = json.loads(json.dumps(progress.to_dict(), allow_nan=False))
-        assert TrainerState.from_dict(content) == progress
+        assert TrainerState.from_dict(content, 1) == progress
     assert math.isnan(TrainerState().best_score)
 
 

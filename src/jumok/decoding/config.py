@@ -1,14 +1,13 @@
 """The [decoding] table of a recipe: search, logits processors, stopping and backend."""
 
 import dataclasses
-import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from jumok.config_io import apply_overrides, check_choices, from_dict, to_dict
+from jumok.config_io import apply_overrides, check_choices, check_range, from_dict, to_dict
 from jumok.errors import DecodingError, and_list
 from jumok.unicode_forms import normalize
 
@@ -17,10 +16,26 @@ EarlyStopping = bool | Literal["never"]
 Kernel = Literal["auto", "torch", "native"]
 Precision = Literal["float32", "bfloat16", "int8", "q8_0", "q4_0"]
 
-MAX_VALUES = {"beam": 1_000, "n_best": 10_000, "max_length": 2**20, "max_ratio": 1e6}
 MAX_DRAWN_SEED = 2**31
-MIN_TEMPERATURE = 1e-6  # logits of thousands divided by it are still finite in float32
-MAX_LENGTH_PENALTY = 10  # 1,000 tokens to this power are still finite in float32
+
+RANGES = {  # of the numbers
+    "beam": "[1, 1000]",
+    "n_best": "[1, 10000]",
+    "length_penalty": "[-10, 10]",  # 1,000 tokens to this power are still finite in float32
+    "coverage": "[0, inf)",
+    "temperature": "[1e-6, inf)",  # logits of thousands divided by it are finite in float32
+    "top_k": "[0, inf)",
+    "top_p": "(0, 1]",
+    "min_p": "[0, 1)",
+    "typical_p": "(0, 1]",
+    "repetition_penalty": "(0, inf)",
+    "no_repeat_ngram": "[0, inf)",
+    "min_length": "[0, inf)",
+    "max_length": "[1, 1048576]",
+    "max_ratio": "[0, 1e6]",
+    "max_extra": "[0, inf)",
+    "alignment": "[0, 1)",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,35 +96,11 @@ class DecodingConfig:
             value = getattr(self, name)
             composed = _nfc(value) if isinstance(value, str) else tuple(map(_nfc, value))
             object.__setattr__(self, name, composed)
-        self._check_ranges()
+        for name, interval in RANGES.items():
+            argmax = "; for the argmax at each step leave out decoding.sample"
+            advice = argmax if name == "temperature" else ""
+            check_range(f"decoding.{name}", getattr(self, name), interval, advice)
         self._check_conflicts()
-
-    def _check_ranges(self) -> None:
-        """Raises InputError for a number outside its range."""
-        for name in ("beam", "n_best", "max_length"):
-            self._check(name, getattr(self, name) >= 1, "at least 1")
-        for name, maximum in MAX_VALUES.items():
-            self._check(name, getattr(self, name) <= maximum, f"at most {maximum:,.0f}")
-        for name in ("top_k", "no_repeat_ngram", "min_length", "max_extra", "max_ratio",
-                     "coverage"):  # fmt: skip
-            self._check(name, 0 <= getattr(self, name) < math.inf, "at least 0 and finite")
-        self._check(
-            "temperature",
-            MIN_TEMPERATURE <= self.temperature < math.inf,
-            f"at least {MIN_TEMPERATURE} and finite",
-            "; for the argmax at each step leave out decoding.sample",
-        )
-        positive = 0.0 < self.repetition_penalty < math.inf
-        self._check("repetition_penalty", positive, "more than 0 and finite")
-        for name in ("top_p", "typical_p"):
-            self._check(name, 0.0 < getattr(self, name) <= 1.0, "more than 0 and at most 1")
-        self._check(
-            "length_penalty",
-            abs(self.length_penalty) <= MAX_LENGTH_PENALTY,
-            f"between -{MAX_LENGTH_PENALTY} and {MAX_LENGTH_PENALTY}",
-        )
-        for name in ("min_p", "alignment"):
-            self._check(name, 0.0 <= getattr(self, name) < 1.0, "at least 0 and less than 1")
 
     def _check(self, name: str, valid: bool, constraint: str, advice: str = "") -> None:
         if not valid:
@@ -124,28 +115,33 @@ class DecodingConfig:
 
     def _check_conflicts(self) -> None:
         """Raises InputError for settings that contradict each other."""
-        if self.sample and self.beam > 1:
-            raise DecodingError(
-                "decoding.sample_with_beam",
-                "decoding.sample must be false with decoding.beam {beam}, got true; use either "
-                "beam search or sampling",
-                beam=self.beam,
-            )
-        if not self.sample and self.n_best > self.beam:
-            raise DecodingError(
-                "decoding.n_best_above_beam",
-                "decoding.n_best must be at most decoding.beam {beam}, got {n_best}; try a "
-                "larger decoding.beam, or decoding.sample = true",
-                beam=self.beam,
-                n_best=self.n_best,
-            )
-        if self.coverage and self.beam == 1:
-            raise DecodingError(
-                "decoding.coverage_without_beam",
-                "decoding.coverage must be 0 with decoding.beam 1, got {coverage}; try a larger "
-                "decoding.beam",
-                coverage=self.coverage,
-            )
+        beam, sample = self.beam, self.sample
+        either = "; use either beam search or sampling"
+        self._check("sample", not (sample and beam > 1), f"false with decoding.beam {beam}", either)
+        self._check(
+            "n_best",
+            sample or self.n_best <= beam,
+            f"at most decoding.beam {beam}",
+            "; try a larger decoding.beam, or decoding.sample = true",
+        )
+        larger = "; try a larger decoding.beam"
+        self._check("coverage", not self.coverage or beam > 1, "0 with decoding.beam 1", larger)
+        self._check(
+            "coverage",
+            not self.coverage or self.kernel != "native",
+            "0 with the native kernel, which returns no attention weights",
+            '; set decoding.kernel = "torch"',
+        )
+        self._check(
+            "typical_p",
+            sample or self.typical_p == 1.0,
+            "1 without sampling, because it may remove the argmax",
+            "; set decoding.sample = true",
+        )
+        least, most = self.min_length, self.max_length
+        self._check(
+            "min_length", least <= most, f"at most max_length {most}", "; try a smaller one"
+        )
         exclusive = [name for name in ("pattern", "choices", "allowed") if getattr(self, name)]
         if len(exclusive) > 1:
             raise DecodingError(
@@ -160,28 +156,6 @@ class DecodingConfig:
                 "decoding.stop would truncate an output that must match decoding.{name}; use "
                 "only one of them",
                 name=name,
-            )
-        if self.typical_p < 1.0 and not self.sample:
-            raise DecodingError(
-                "decoding.typical_p_without_sample",
-                "decoding.typical_p must be 1 without sampling, got {typical_p}: it may remove "
-                "the argmax; set decoding.sample = true",
-                typical_p=self.typical_p,
-            )
-        if self.kernel == "native" and self.coverage:
-            raise DecodingError(
-                "decoding.coverage_with_native_kernel",
-                "decoding.coverage must be 0 with the native kernel, got {coverage}: the kernel "
-                'does not return attention weights; set decoding.kernel = "torch"',
-                coverage=self.coverage,
-            )
-        if self.min_length > self.max_length:
-            raise DecodingError(
-                "decoding.min_length_above_max_length",
-                "decoding.min_length must be at most max_length {max_length}, got {min_length}; "
-                "try a smaller one",
-                max_length=self.max_length,
-                min_length=self.min_length,
             )
 
     @property

@@ -8,7 +8,7 @@ if TYPE_CHECKING:  # an answer of the kernel is checked without torch
     from torch import Tensor
 
 
-def check_logits(values: "Tensor", what: str = "logits") -> None:
+def check_logits(values: "Tensor") -> None:
     """Raise NonFiniteError if one of these logits or scores is NaN or infinite.
 
     >>> import torch
@@ -18,7 +18,7 @@ def check_logits(values: "Tensor", what: str = "logits") -> None:
 weights are too large or damaged: get or train it again
     """
     if not values.isfinite().all():
-        raise non_finite_error(what)
+        raise non_finite_error("logits")
 
 
 def check_log_p(log_p: "Tensor") -> None:

@@ -35,19 +35,14 @@ class GenerationInputs:
 
     def __post_init__(self) -> None:
         limits = self.stopping.limits
-        if len(limits) != len(self.prompt_ids) or self.prompt_ids.shape[1] < 1:
+        short = self.prompt_ids.shape[1] < 1 or min(limits, default=1) < 1
+        if len(limits) != len(self.prompt_ids) or short:
             raise DecodingError(
                 "decoding.prompt_ids_shape",
-                "prompt_ids must have a row of at least one token for each of the {n_limits} "
-                "limits, got {shape}",
-                n_limits=len(limits),
+                "prompt_ids must have a row of at least one token for each limit, which is at "
+                "least 1, got {shape} for the limits {limits!r:.60}",
                 shape=tuple(self.prompt_ids.shape),
-            )
-        if min(limits, default=1) < 1:
-            raise DecodingError(
-                "decoding.limit_below_1",
-                "a limit must be at least 1 token, got {limits}",
-                limits=min(limits),
+                limits=list(limits),
             )
 
     @property

@@ -116,14 +116,17 @@ def speculative(
     >>> len(result.hypothesis.ids), result.target_passes, result.accepted == result.proposed
     (7, 2, True)
     """
-    if len(inputs.prompt_ids) != 1 or config.beam > 1 or config.n_best > 1:
+    keyless = config.sample and len(inputs.sample_keys) != 1
+    if len(inputs.prompt_ids) != 1 or config.beam > 1 or config.n_best > 1 or keyless:
         raise DecodingError(
             "decoding.speculative_needs_one_text",
-            "speculative decoding must have 1 text, beam 1 and n_best 1, got {n_prompt_ids} "
-            "texts, beam {beam} and n_best {n_best}; call it once for each text",
+            "speculative decoding must have 1 text, beam 1 and n_best 1, and in sampling 1 key "
+            "(`text_key`), got {n_prompt_ids} texts, beam {beam}, n_best {n_best} and {n_keys} "
+            "keys; call it once for each text",
             n_prompt_ids=len(inputs.prompt_ids),
             beam=config.beam,
             n_best=config.n_best,
+            n_keys=len(inputs.sample_keys),
         )
     if target.vocabulary_size != draft.vocabulary_size:
         raise DecodingError(
@@ -132,19 +135,6 @@ def speculative(
             "{vocabulary_size_2}; train the draft with the target's vocabulary",
             vocabulary_size=target.vocabulary_size,
             vocabulary_size_2=draft.vocabulary_size,
-        )
-    if config.sample and len(inputs.sample_keys) != 1:
-        raise DecodingError(
-            "decoding.one_sample_key_needed",
-            "sample_keys must have one number, got {n_sample_keys}; try `text_key` of the tokens "
-            "of the text",
-            n_sample_keys=len(inputs.sample_keys),
-        )
-    if n_draft_tokens < 1:
-        raise DecodingError(
-            "decoding.too_few_draft_tokens",
-            "n_draft_tokens must be at least 1, got {n_draft_tokens}",
-            n_draft_tokens=n_draft_tokens,
         )
     state = _State(inputs, config, processors, on_token)
     passes = proposed = accepted = 0
@@ -222,13 +212,14 @@ class _State:
                     raise no_continuation_error()
                 self.done = True
                 return number
-            accepted = number < len(drafted) and self._accepts(drafted[number], p)
-            if accepted:
-                token = drafted[number].id
-            elif number < len(drafted):
-                token = self._sample((p - drafted[number].q).clamp(min=0))
-            else:
+            accepted = False
+            if number == len(drafted):
                 token = self._sample(p)
+            else:
+                token, q = drafted[number].id, drafted[number].q
+                accepted = self._uniform() * float(q[token]) < float(p[token])  # min(1, p / q)
+                if not accepted:
+                    token = self._sample((p - q).clamp(min=0))
             self._append(token, logits[0, number])
             if self.done or not accepted:
                 return number + accepted
@@ -262,10 +253,6 @@ class _State:
     def _context(self, logits: Tensor, position: int) -> ProcessorContext:
         """The processors' view before the token at `position`."""
         return ProcessorContext(self._tokens[:, :position], self._start, self._text, logits)
-
-    def _accepts(self, draft: _DraftToken, p: Tensor) -> bool:
-        """True with probability min(1, p / q)."""
-        return self._uniform() * float(draft.q[draft.id]) < float(p[draft.id])
 
     def _sample(self, weights: Tensor) -> int:
         """A token with probability proportional to its weight (V)."""

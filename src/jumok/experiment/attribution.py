@@ -6,7 +6,6 @@ Shapes: n rows of the data, B rows of a batch, L layers, H heads, T tokens, D wi
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from jumok.errors import InputError
 from jumok.experiment.inputs import Batch, Model, Subject, paired_batches, read, read_alike
 from jumok.experiment.interventions import constant, leaf
 from jumok.experiment.metrics import Floats, Metric, per_row
-from jumok.experiment.recording import Array
+from jumok.experiment.recording import Array, token_axis
 from jumok.models.points import Side, backbones_by_side
 from jumok.nn.layer import ResidualNorm
 from jumok.nn.norms import OffsetRMSNorm
@@ -130,22 +129,14 @@ def integrated_gradients(
     rows, others = read_alike(model, data, data if other is None else other)
     name = subject.names(point or f"{next(iter(rows.ids))}.hidden.0")[0]
     place = subject.points[name]
-    axis = place.token_axis
-    if axis is None:
-        raise InputError(
-            "experiment.two_token_axes",
-            "{name} must have one axis of tokens, got {axes}; try {name_2}",
-            name=name,
-            axes=place.axes,
-            name_2=f"{name.rpartition('.')[0]}.mixed",
-        )
+    axis = token_axis(place)
     grids = ((50, 1), (200, 24), (800, 24)) if steps is None else ((steps, 1), (steps, 24))
     values = np.zeros((len(rows), int(rows.lengths(place.token_side).max())))
     for batch, other_batch in paired_batches(subject, rows, others):
         logits, here = subject.run(batch, [name])
         x = here[name]
         base = torch.zeros_like(x) if other is None else subject.run(other_batch, [name])[1][name]
-        start, _ = subject.run(batch, edit={name: partial(_instead, base)})
+        start, _ = subject.run(batch, edit={name: constant(base)})
         difference = per_row(metric, logits, batch) - per_row(metric, start, batch)  # (B,)
 
         def slope(between: Tensor, batch: Batch = batch) -> Tensor:
@@ -161,28 +152,16 @@ def integrated_gradients(
             if (miss <= 0.01 * difference.abs() + 1e-3).all():
                 break
         else:
-            if steps is not None and steps < 800:
-                raise InputError(
-                    "experiment.few_steps",
-                    "the contributions of a row must sum to the metric minus that of the baseline, "
-                    "got a sum that is {miss:.3g} off with {n} steps; leave steps out, or set more",
-                    miss=float(miss.max()),
-                    n=n,
-                )
             raise InputError(
                 "experiment.not_converged",
                 "the contributions of a row must sum to the metric minus that of the baseline, got "
-                "a sum that is {miss:.3g} off with {n} steps; set another baseline by other=, "
-                "such as rows of the same length of [PAD] or [MASK]",
+                "a sum that is {miss:.3g} off with {n} steps; leave steps out or set more, or set "
+                "another baseline by other=, such as rows of the same length of [PAD] or [MASK]",
                 miss=float(miss.max()),
                 n=n,
             )
         values[batch.places, : parts.shape[1]] = parts.cpu()
     return values
-
-
-def _instead(value: Tensor, x: Tensor) -> Tensor:
-    return value
 
 
 def _mean_slope(

@@ -107,6 +107,17 @@ class Data:
         """The number of tokens of each row."""
         return np.array([len(row) for row in self.ids[side]], np.int64)
 
+    def take(self, rows: NDArray[np.int64]) -> "Data":
+        """Some rows, in this order."""
+
+        def chosen(values: Sequence[Sequence[int]]) -> list[Sequence[int]]:
+            return [values[i] for i in rows.tolist()]
+
+        ids = {side: chosen(values) for side, values in self.ids.items()}
+        segments = None if self.segments is None else chosen(self.segments)
+        labels = None if self.labels is None else chosen(self.labels)
+        return replace(self, ids=ids, segments=segments, labels=labels)
+
     def batches(self, device: torch.device, tokens: int = EVAL_BATCH_TOKENS) -> Iterator[Batch]:
         """All rows, those of similar length together, up to `tokens` padded tokens in a batch."""
         lengths = np.stack([self.lengths(side) for side in self.ids], 1)
@@ -289,22 +300,12 @@ def _of_table(pipeline: Pipeline, table: Table) -> Data:
     return _of_texts(pipeline, list(zip(texts.texts, texts.pairs, strict=True)))
 
 
-def split_rows(data: Data, every: int = 10) -> tuple[Data, Data]:
+def split_rows(data: Data) -> tuple[Data, Data]:
     """The data without every tenth row, and these rows; a single row is in both."""
     if len(data) < 2:
         return data, data
-    held_out = np.arange(len(data)) % every == 0
-
-    def part(chosen: NDArray[np.bool_]) -> Data:
-        def rows(values: Sequence[Sequence[int]]) -> list[Sequence[int]]:
-            return [values[i] for i in np.flatnonzero(chosen).tolist()]
-
-        ids = {side: rows(values) for side, values in data.ids.items()}
-        segments = None if data.segments is None else rows(data.segments)
-        labels = None if data.labels is None else rows(data.labels)
-        return replace(data, ids=ids, segments=segments, labels=labels)
-
-    return part(~held_out), part(held_out)
+    rows = np.arange(len(data))
+    return data.take(rows[rows % 10 > 0]), data.take(rows[rows % 10 == 0])
 
 
 def read_alike(model: Model, data: object, other: object) -> tuple[Data, Data]:
@@ -353,11 +354,8 @@ def _first(data: Any) -> Any:
     """The first row of a sequence; None of anything else, as of a path."""
     if isinstance(data, str | os.PathLike | Mapping) or not hasattr(data, "__getitem__"):
         return None
-    return data[0] if hasattr(data, "__len__") and len(data) and not _is_frame(data) else None
-
-
-def _is_frame(data: object) -> bool:
-    return hasattr(data, "columns") or hasattr(data, "column_names")
+    is_frame = hasattr(data, "columns") or hasattr(data, "column_names")
+    return data[0] if hasattr(data, "__len__") and len(data) and not is_frame else None
 
 
 def _are_texts(row: Sequence[object]) -> bool:
@@ -368,11 +366,9 @@ def _are_ids(row: Any) -> bool:
     """Whether a row has token ids."""
     if isinstance(row, Tensor | np.ndarray):
         return row.ndim == 1
-    return isinstance(row, Sequence) and not isinstance(row, str) and not _has_other(row)
-
-
-def _has_other(row: Sequence[object]) -> bool:
-    return any(not isinstance(i, int | np.integer) for i in row[:1])
+    if not isinstance(row, Sequence) or isinstance(row, str):
+        return False
+    return all(isinstance(i, int | np.integer) for i in row[:1])
 
 
 def _of_ids(model: Model, data: Any) -> Data:

@@ -8,7 +8,7 @@ Shapes: s sites, n rows of the data, R changed runs in a batch, B rows of it, T 
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -28,7 +28,7 @@ from jumok.experiment.inputs import (
     read_alike,
 )
 from jumok.experiment.metrics import Floats, Metric, per_row
-from jumok.experiment.recording import activations
+from jumok.experiment.recording import activations, token_axis
 from jumok.models.points import Edit, Point
 
 Replacement: TypeAlias = Callable[[str, Tensor], Tensor]  # of a point's name and activation
@@ -131,12 +131,14 @@ def ablate(
     subject, rows, chosen = Subject(model), read(model, data), _sites(sites)
     names = _names(subject, chosen)
     if how == "zero":
-        return _each_batch(subject, rows, metric, chosen, lambda batch: _zeros)
+        return _each_batch(
+            subject, rows, metric, chosen, lambda batch: lambda name, x: torch.zeros_like(x)
+        )
     known = activations(model, rows if reference is None else reference, names)
     tokens = {name: known.tokens(name) for name in names}  # (N, ...)
     if how == "mean":
         means = {name: _mean_of(x, known.points[name], subject) for name, x in tokens.items()}
-        return _each_batch(subject, rows, metric, chosen, lambda batch: partial(_mean, means))
+        return _each_batch(subject, rows, metric, chosen, lambda batch: lambda name, x: means[name])
     longest = max(int(rows.lengths(side).max()) for side in rows.ids)
     draws = np.random.default_rng(seed).random((len(rows), longest))  # the same for all sites
 
@@ -237,7 +239,13 @@ def path_patch(
     for batch, other_batch in paired_batches(subject, rows, others):
         _, there = subject.run(other_batch, sent)
         _, here = subject.run(batch, [*fixed, *sent])
-        masks = {name: _union(subject.points[name], last, batch) for name in received}
+        masks = {
+            name: reduce(
+                torch.logical_or,
+                [mask_of(subject.points[name], each, batch) for each in last if each.point == name],
+            )
+            for name in received
+        }
         for i, site in enumerate(first):
             mask = mask_of(subject.points[site.point], site, batch)
             edits: dict[str, Edit] = {name: constant(here[name]) for name in fixed}
@@ -281,20 +289,12 @@ def mask_of(point: Point, site: Site, batch: Batch) -> Tensor:
     """
     mask = batch.rows.new_ones((len(batch), *[1] * (len(point.axes) - 1)), dtype=torch.bool)
     if site.head is not None:
-        if not point.heads:
-            raise InputError(
-                "experiment.no_heads",
-                "a site of {point} must have no head, because the point has none, got head {head}; "
-                "leave it out",
-                point=point.name,
-                head=site.head,
-            )
         if not 0 <= site.head < point.heads:
             raise InputError(
                 "experiment.head_range",
-                "the head of a site of {point} must be 0 to {last}, got {head}",
+                "the head of a site of {point} must be one of its {n} heads, from 0, got {head}",
                 point=point.name,
-                last=point.heads - 1,
+                n=point.heads,
                 head=site.head,
             )
         mask = mask & _along(1, batch.rows.new_tensor([range(point.heads)]) == site.head, mask)
@@ -363,15 +363,6 @@ def _one_each(
     )
 
 
-def _union(point: Point, sites: Sequence[Site], batch: Batch) -> Tensor:
-    """True where any of the sites is in a point."""
-    masks = [mask_of(point, site, batch) for site in sites if site.point == point.name]
-    found = masks[0]
-    for mask in masks[1:]:
-        found = found | mask
-    return found
-
-
 def _replaced(mask: Tensor, new: Tensor, x: Tensor) -> Tensor:
     return torch.where(mask, new.to(x.dtype), x)
 
@@ -390,19 +381,10 @@ def leaf(x: Tensor) -> Tensor:
     return x.detach().requires_grad_()
 
 
-def _zeros(name: str, x: Tensor) -> Tensor:
-    return torch.zeros_like(x)
-
-
 def _mean_of(tokens: NDArray[Any], point: Point, subject: Subject) -> Tensor:
     """The mean of vectors (N, ...), with an axis for the tokens: (H, 1, K) or (1, D)."""
-    axis = point.token_axis
-    assert axis is not None  # or `tokens` had raised
-    return torch.from_numpy(tokens.mean(0, dtype=np.float64)).to(subject.device).unsqueeze(axis - 1)
-
-
-def _mean(means: Mapping[str, Tensor], name: str, x: Tensor) -> Tensor:
-    return means[name]
+    mean = torch.from_numpy(tokens.mean(0, dtype=np.float64)).to(subject.device)
+    return mean.unsqueeze(token_axis(point) - 1)
 
 
 def _resampled(
@@ -413,7 +395,6 @@ def _resampled(
     x: Tensor,
 ) -> Tensor:
     """Vectors of random tokens, in the shape of x; draws (B, T) are uniform in [0, 1)."""
-    axis = point[name].token_axis
-    assert axis is not None
+    axis = token_axis(point[name])
     chosen = (draws[:, : x.shape[axis]] * len(tokens[name])).astype(np.int64)  # (B, T)
     return torch.from_numpy(tokens[name][chosen]).to(x.device).movedim(1, axis)

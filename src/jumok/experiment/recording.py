@@ -53,15 +53,7 @@ class Activations(Mapping[str, Array]):
         Raises InputError for weights and scores, which belong to two tokens.
         """
         point = self.points[name]
-        if point.token_axis is None:
-            raise InputError(
-                "experiment.two_token_axes",
-                "{name} must have one axis of tokens, got {axes}; try {name_2}",
-                name=name,
-                axes=point.axes,
-                name_2=f"{name.rpartition('.')[0]}.mixed",
-            )
-        array = np.moveaxis(self[name], point.token_axis, 1)  # (n, T, ...)
+        array = np.moveaxis(self[name], token_axis(point), 1)  # (n, T, ...)
         lengths = self.data.lengths(point.token_side)
         found: Array = array[np.arange(array.shape[1]) < lengths[:, None]]
         return found
@@ -74,6 +66,19 @@ class Activations(Mapping[str, Array]):
         starts = np.concatenate([[0], lengths.cumsum()[:-1]])
         sums: Array = np.add.reduceat(tokens, starts, axis=0)
         return sums / lengths.reshape(-1, *[1] * (sums.ndim - 1))
+
+
+def token_axis(point: Point) -> int:
+    """The axis of tokens of a point. Raises InputError for weights and scores, which have two."""
+    if point.token_axis is None:
+        raise InputError(
+            "experiment.two_token_axes",
+            "{name} must have one axis of tokens, got {axes}; try {name_2}",
+            name=point.name,
+            axes=point.axes,
+            name_2=f"{point.name.rpartition('.')[0]}.mixed",
+        )
+    return point.token_axis
 
 
 def activations(

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from jumok.atomic_io import write_atomically
+from jumok.config_io import check_range
 from jumok.data.packing import length_batches
 from jumok.errors import InputError, ModelFileError
 from jumok.experiment.inputs import Batch, Data, Model, Subject, read
@@ -208,7 +208,10 @@ class Transcoders:
             for name, coder in self.coders.items()
             for key, tensor in coder.state_dict().items()
         }
-        sizes = {name: [*coder.up.weight.shape, _k(coder)] for name, coder in self.coders.items()}
+        sizes = {
+            name: [*coder.up.weight.shape, coder.activation.k]
+            for name, coder in self.coders.items()
+        }
         metadata = {"transcoders": json.dumps(sizes)}
         if self.feed_forward_sha256 is not None:
             metadata["feed_forward_sha256"] = self.feed_forward_sha256
@@ -260,16 +263,9 @@ def train_transcoders(
 
     Raises InputError as `read` does, and for sizes below 1 or fewer than 0 steps.
     """
-    if min(n_features, k, steps + 1, batch_tokens) < 1:
-        raise InputError(
-            "experiment.transcoder_sizes",
-            "n_features, k and batch_tokens must be at least 1 and steps at least 0, got "
-            "{n_features}, {k}, {batch_tokens} and {steps}",
-            n_features=n_features,
-            k=k,
-            batch_tokens=batch_tokens,
-            steps=steps,
-        )
+    for name, size in (("n_features", n_features), ("k", k), ("batch_tokens", batch_tokens)):
+        check_range(name, size, "[1, inf)")
+    check_range("steps", steps, "[0, inf)")
     subject, rows = Subject(model), read(model, data)
     torch.manual_seed(seed)
     layers = _layers(subject.module)
@@ -287,7 +283,7 @@ def train_transcoders(
     order = np.random.default_rng(seed).permutation(len(rows))
     n_held = min(200, len(rows) // 20)
     held, seen = (order[:n_held], order[n_held:]) if n_held else (order[:200], order)
-    batches = islice(_batches(_rows(rows, seen), batch_tokens, subject, seed), steps)
+    batches = islice(_batches(rows.take(seen), batch_tokens, subject, seed), steps)
     for batch in counted(batches, translate("jumok: {n} of {total} steps"), steps):
         loss = torch.zeros((), device=subject.device)
         for name, (x, y) in _inputs_and_outputs(subject, batch).items():
@@ -297,28 +293,13 @@ def train_transcoders(
         optimizer.step()
         schedule.step()
     if steps:
-        before, after = (
-            Transcoders(each).fit(model, _rows(rows, held)) for each in (starts, coders)
-        )
+        kept = rows.take(held)
+        before, after = (Transcoders(each).fit(model, kept) for each in (starts, coders))
         for name in coders:
             if before[name].explained > after[name].explained:
                 coders[name] = starts[name]
     trained = {name: coder.eval() for name, coder in coders.items()}
     return Transcoders(trained, _sha256(layers))
-
-
-def _rows(data: Data, rows: NDArray[np.int64]) -> Data:
-    """Some rows of the data, in this order."""
-
-    def chosen(values: Sequence[Sequence[int]]) -> list[Sequence[int]]:
-        return [values[i] for i in rows]
-
-    return Data(
-        {side: chosen(ids) for side, ids in data.ids.items()},
-        None if data.segments is None else chosen(data.segments),
-        None if data.labels is None else chosen(data.labels),
-        data.reader,
-    )
 
 
 def _sha256(layers: Mapping[str, Any]) -> str:
@@ -404,10 +385,6 @@ def _layers(model: nn.Module) -> dict[str, nn.Module]:
         for side, backbone in backbones_by_side(model).items()
         for i, layer in enumerate(backbone.stack.layers)
     }
-
-
-def _k(coder: Transcoder) -> int:
-    return coder.activation.k  # type: ignore[return-value]
 
 
 def _batches(rows: Data, batch_tokens: int, subject: Subject, seed: int) -> Iterator[Batch]:

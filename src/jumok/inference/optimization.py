@@ -7,11 +7,10 @@ Only encoders and the large linear maps of heads are replaced. Decoders do not c
 `jumok.native` decodes with them.
 """
 
-from typing import get_args
-
 import torch
 from torch import nn
 
+from jumok.config_io import check_choice
 from jumok.device import has_fast_bfloat16
 from jumok.errors import InputError, Message
 from jumok.inference.fast_stacks import NativeStack, OneThreadEmbedding, TorchStack
@@ -73,14 +72,7 @@ def optimize(model: nn.Module, precision: WeightPrecision = "float32") -> nn.Mod
     >>> torch.allclose(optimize(model)(ids), model(ids), atol=1e-5)
     True
     """
-    precisions = get_args(WeightPrecision)
-    if precision not in precisions:
-        raise InputError(
-            "inference.unknown_precision",
-            "precision must be one of {names}, got {precision!r}",
-            names=", ".join(map(repr, precisions)),
-            precision=precision,
-        )
+    check_choice("precision", precision, WeightPrecision)
     reason = unsupported_reason(model)
     if reason is not None:
         raise InputError(reason)

@@ -99,9 +99,11 @@ def assemble_sentences(path: Path, limit: int) -> Assembly:
     return assembly
 
 
-def held_out_texts() -> Iterator[str]:
-    """The Korean texts of all dev and test sets that no training text may repeat."""
+def held_out_texts(only: str = "") -> Iterator[str]:
+    """The Korean texts of dev and test sets that no training text may repeat, or of one corpus."""
     for name, columns, korean in HELD_OUT:
+        if only not in ("", name):
+            continue
         splits = load_splits(DataConfig(corpus=name), columns)
         for split in splits.tables:
             if split != "train":

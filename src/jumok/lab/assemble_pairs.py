@@ -15,7 +15,7 @@ from pathlib import Path
 from jumok.atomic_io import write_atomically
 from jumok.data.config import DataConfig
 from jumok.data.load import load_splits
-from jumok.data.splits import PAIRS, REGRESSION, SEQUENCES
+from jumok.data.splits import PAIRS, SEQUENCES
 from jumok.engine import load
 from jumok.lab.assemble import HeldOut
 from jumok.lab.assemble_korean import evaluation_texts, held_out_texts, source_lines
@@ -55,7 +55,7 @@ def assemble_pairs(path: Path) -> dict[str, int]:
     KLUE and FLORES. The same sources give the same bytes on one processor.
     """
     held_out = HeldOut([*held_out_texts(), *evaluation_texts()])
-    evaluation = HeldOut([*evaluation_texts(), *_korsts_texts()])
+    evaluation = HeldOut([*evaluation_texts(), *held_out_texts("korsts")])
     rng, groups, counts = random.Random(0), list[list[str]](), dict[str, int]()
     for source, found in sources().items():
         kept = {
@@ -123,13 +123,6 @@ def _with_negatives(
             text = rng.choice(texts)
             if text not in own.texts:
                 yield query, text, 0
-
-
-def _korsts_texts() -> Iterator[str]:
-    splits = load_splits(DataConfig(corpus="korsts"), REGRESSION)
-    for name in ("dev", "test"):
-        for column in ("text", "pair"):
-            yield from splits[name].column(column)
 
 
 def _plain(text: str) -> str:

@@ -97,15 +97,9 @@ sinusoidal?
     def __post_init__(self) -> None:
         super().__post_init__()
         has_table, rotates = _places(self.positions)
-        sinusoidal = self.positions.startswith("sinusoidal")
-        if self.max_length > MAX_TABLE_POSITIONS and sinusoidal:
-            raise ConfigError(
-                "model.max_length_of_sinusoids",
-                "max_length must be at most {max_table_positions:,} with sinusoidal positions, "
-                "got {max_length:,}; use rotary positions for longer texts",
-                max_table_positions=MAX_TABLE_POSITIONS,
-                max_length=self.max_length,
-            )
+        if self.positions.startswith("sinusoidal"):
+            rotary = "; use rotary positions for longer texts"
+            check_range("max_length", self.max_length, f"[1, {MAX_TABLE_POSITIONS}]", rotary)
         for name in ("vocabulary_size", "max_length", "embedding_dim"):
             check_dimension(name, getattr(self, name))
         check_range("n_layers", self.n_layers, f"[0, {MAX_DIMENSION}]")

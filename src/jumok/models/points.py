@@ -209,37 +209,20 @@ def _selected(
 ) -> list[tuple[AttentionModule, list[int]]]:
     """The attention modules that have some of these heads, with their numbers in order."""
     modules = attention_modules(model)
+    n_heads: dict[tuple[str, int], int] = {
+        (each.block, each.layer): each.module.n_heads for each in modules
+    }
+    last = {block: (block, layer, n - 1) for (block, layer), n in n_heads.items()}
     selected: dict[tuple[str, int], set[int]] = defaultdict(set)
     for given in heads:
-        match given:
-            case (str(block), int(layer), int(head)):
-                pass
-            case _:
-                raise TraceError(
-                    "trace.muted_head_form",
-                    "a muted head must be (block, layer, head), got {given!r:.60}; try "
-                    "('encoder', 0, 3)",
-                    given=given,
-                )
-        n_heads = {each.layer: each.module.n_heads for each in modules if each.block == block}
-        if not n_heads:
-            names = ", ".join(dict.fromkeys(each.block for each in modules))
+        block, layer, head = given if isinstance(given, tuple) and len(given) == 3 else ("", 0, 0)
+        if not (type(layer) is type(head) is int and 0 <= head < n_heads.get((block, layer), 0)):
             raise TraceError(
-                "trace.muted_block",
-                "the block of a muted head must be one of {names}, got {block!r}",
-                names=names,
-                block=block,
-            )
-        if layer not in n_heads or not 0 <= head < n_heads[layer]:
-            raise TraceError(
-                "trace.muted_head_range",
-                "a muted head of block {block} must be in layers 0 to {n_heads} and heads 0 to "
-                "{n_heads_2}, got head {head} of layer {layer}",
-                block=block,
-                n_heads=max(n_heads),
-                n_heads_2=n_heads[min(n_heads)] - 1,
-                head=head,
-                layer=layer,
+                "trace.muted_head",
+                "a muted head must be (block, layer, head) of the model, whose last ones are "
+                "{last}, got {given!r:.60}",
+                last=", ".join(repr(each) for each in last.values()),
+                given=given,
             )
         selected[block, layer].add(head)
     of = {(each.block, each.layer): each for each in modules}

@@ -220,16 +220,9 @@ def _check_attention_and_norm(config: LayerConfig) -> None:
         )
     # Half of the buckets for either direction: as many as distances, if each has its own.
     least = buckets // 2 + (not disentangled)
-    if buckets < 4 or distance < least or max(buckets, distance) > MAX_DIMENSION:
-        raise ConfigError(
-            "nn.relative_attention_buckets",
-            "relative_attention_num_buckets must be at least 4 and "
-            "relative_attention_max_distance more than half of it, both at most "
-            "{max_dimension:,}, got {buckets} and {distance}",
-            max_dimension=MAX_DIMENSION,
-            buckets=buckets,
-            distance=distance,
-        )
+    check_range("relative_attention_num_buckets", buckets, f"[4, {MAX_DIMENSION}]")
+    more = "; more than half of the buckets"
+    check_range("relative_attention_max_distance", distance, f"[{least}, {MAX_DIMENSION}]", more)
 
 
 def _check_layer_pattern(config: LayerConfig) -> None:

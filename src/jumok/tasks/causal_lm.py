@@ -200,19 +200,10 @@ class CausalLMTask(GenerativeTask):
         """log p of the target as the continuation of the text."""
         ids, tokens = prompt_ids(pipeline, text), pipeline.vocabulary.encode(target)
         inputs = [*ids, *tokens[:-1]]
-        max_length = pipeline.recipe.model.max_length
         if not tokens:
             raise InputError(
                 "task.empty_target",
                 "the target must have at least one token, got none; leave it out to generate one",
-            )
-        if len(inputs) > max_length:
-            raise InputError(
-                "task.target_too_long",
-                "the text and its target must have at most {max_length} tokens, got {n_inputs}; "
-                "try shorter ones",
-                max_length=max_length,
-                n_inputs=len(inputs),
             )
         logits = pipeline.logits(torch.tensor([inputs], dtype=torch.int64))
         return logits[0, len(ids) - 1 :].log_softmax(-1).cpu(), tokens, len(ids)
@@ -296,7 +287,12 @@ def score_documents(
     """Predict every token of the documents once, with the context that `windows` specifies."""
     nats, tokens = 0.0, 0
     for rows in documents.shards():
-        batches = _scored_batches(rows, width, windows, tokenizer, device)
+        starts = None
+        if windows.across_documents:
+            rows, starts = concatenate(rows), rows.offsets[:-1]
+        over = Windows.over(rows, width, int(width * windows.overlap), texts=starts)
+        order = np.arange(len(over))
+        batches = packed_batches(over, order, width, EVAL_BATCH_TOKENS, tokenizer, device)
         score = partial(_score, model, batches)
         for loss, n_targets in distributed_map(range(len(batches)), score, processes, JSON_CODEC):
             nats += loss
@@ -309,17 +305,6 @@ def _score(
 ) -> tuple[float, int]:
     batch = batches[number]
     return next_token_loss(model, batch).item(), batch.n_targets
-
-
-def _scored_batches(
-    rows: Ragged, width: int, windows: WindowConfig, tokenizer: Tokenizer, device: torch.device
-) -> LazyBatches[PackedBatch]:
-    starts = None
-    if windows.across_documents:
-        rows, starts = concatenate(rows), rows.offsets[:-1]
-    over = Windows.over(rows, width, int(width * windows.overlap), texts=starts)
-    order = np.arange(len(over))
-    return packed_batches(over, order, width, EVAL_BATCH_TOKENS, tokenizer, device)
 
 
 class CausalLMJob(RecipeJob[PackedBatch]):

@@ -14,7 +14,6 @@ from jumok.data.table import Table
 from jumok.decoding.finite import check_logits
 from jumok.errors import InputError
 from jumok.evaluation import (
-    ClassificationMetrics,
     calibration_error,
     classification_metrics,
     label_scores,
@@ -23,13 +22,12 @@ from jumok.evaluation.examples import Mistake
 from jumok.evaluation.own_metric import own_scores
 from jumok.models import EncoderDecoderClassifier, text_classifier
 from jumok.nn.losses import cross_entropy, rdrop_kl
-from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs.text_encoder import LabelledTexts, TextEncoder, TextInputs
 from jumok.tasks.pipeline.origin import Origin
 from jumok.tasks.pipeline.outputs import EvaluationResult, Prediction, RunOutputs
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.predictions import label_predictions
-from jumok.tasks.pipeline.sequence_classification import encode_lines, forward, predict_all
+from jumok.tasks.pipeline.sequence_classification import encode_lines, forward, outputs_of
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.shipped_start import COMPARED_PAIRS, SHIPPED_MODEL, SHIPPED_VECTORS
 from jumok.tasks.recipe.tables import DistillationConfig, ModelConfig
@@ -38,8 +36,6 @@ from jumok.tasks.shared.encoder_job import LabelledBatch
 from jumok.tasks.shared.recipe_job import RecipeJob
 from jumok.tasks.shared.text_job import TextJob
 from jumok.tasks.task import Task
-from jumok.text.ragged import Ragged
-from jumok.text.tokenizer import Tokenizer
 from jumok.training.job import DevResult
 
 MAX_EXAMPLES = 30  # mistakes in a report
@@ -103,14 +99,9 @@ class ClassificationTask(Task):
         encode = TextEncoder(pipeline.vocabulary, recipe.model.max_length)
         data = label_table(table, recipe.data.pieces, encode, labels)
         truth = data.labels.tolist()
-        metrics, probabilities = score_texts(
-            pipeline.model,
-            data.ids,
-            truth,
-            pipeline.vocabulary,
-            pipeline.device,
-            pipeline.processes,
-        )
+        logits = outputs_of(pipeline, data.ids)
+        metrics = classification_metrics(truth, logits.argmax(-1).tolist(), logits.shape[1])
+        probabilities = logits.softmax(-1)
         check_logits(probabilities)
         confidence, predicted = probabilities.max(-1)
         correct = predicted == torch.tensor(truth)
@@ -146,7 +137,7 @@ class ClassificationTask(Task):
     def predict(self, pipeline: Pipeline, texts: Sequence[str]) -> list[Prediction]:
         """The probabilities of all labels for each text, or pair separated by a TAB."""
         rows = encode_lines(pipeline, texts)
-        logits = predict_all(pipeline.model, rows, pipeline.vocabulary, pipeline.device)
+        logits = outputs_of(pipeline, rows)
         return label_predictions(texts, logits.numpy(), pipeline.labels)
 
     def row_outputs(self, pipeline: Pipeline, table: Table) -> RunOutputs:
@@ -156,7 +147,7 @@ class ClassificationTask(Task):
         encode = TextEncoder(pipeline.vocabulary, pipeline.recipe.model.max_length)
         labels = pipeline.labels
         data = label_table(table, pipeline.recipe.data.pieces, encode, labels)
-        logits = predict_all(pipeline.model, data.ids, pipeline.vocabulary, pipeline.device)
+        logits = outputs_of(pipeline, data.ids)
         predicted = logits.argmax(-1).numpy()
         return RunOutputs(
             [data.texts.display(i) for i in range(len(table))],
@@ -187,20 +178,6 @@ def label_table(
     label_ids = np.array([indices[label] for label in table.column("label")], dtype=np.int64)
     texts = TextInputs.from_table(table, pieces)
     return LabelledTexts(texts, encode.encode_table(table, pieces), label_ids)
-
-
-def score_texts(
-    model: nn.Module,
-    rows: Ragged,
-    labels: Sequence[int],
-    tokenizer: Tokenizer,
-    device: torch.device,
-    processes: ProcessGroup = SINGLE_PROCESS,
-) -> tuple[ClassificationMetrics, Tensor]:
-    """The metrics against the labels, and the probabilities (n, L)."""
-    logits = predict_all(model, rows, tokenizer, device, processes)
-    metrics = classification_metrics(labels, logits.argmax(-1).tolist(), logits.shape[1])
-    return metrics, logits.softmax(-1)
 
 
 class ClassificationJob(TextJob):

@@ -17,7 +17,6 @@ from jumok.data.resumable_loader import Epoch
 from jumok.data.splits import Splits
 from jumok.data.table import Table
 from jumok.decoding.finite import non_finite_error
-from jumok.errors import InputError
 from jumok.evaluation.examples import Example
 from jumok.models import MaskedLanguageModel
 from jumok.nn.fused_linear_cross_entropy import fused_linear_cross_entropy
@@ -33,6 +32,7 @@ from jumok.tasks.pipeline.distributed_map import JSON_CODEC, distributed_map
 from jumok.tasks.pipeline.fill_mask import fill_masks
 from jumok.tasks.pipeline.outputs import EvaluationResult, GeneratedText
 from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.recipe.fixed_values import check_values, with_key
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import DistillationConfig, MaskingConfig, ModelConfig
 from jumok.tasks.registry import EMBEDDINGS, JOBS, MODELS
@@ -153,22 +153,16 @@ class MaskedLMTask(Task):
 
     def check_recipe(self, recipe: Recipe) -> None:
         """Raise InputError for what a masked language model with teachers cannot have."""
-        config = recipe.distillation
-        if not config.teachers:
-            return
-        if config.temperature != 1.0 or config.corpus or config.texts or config.rows:
-            raise InputError(
-                "task.unused_distillation_of_states",
-                "distillation.temperature, corpus, texts and rows must be left out for the task "
-                "masked_language_modeling, which learns the states of its own texts; remove them",
-            )
-        if recipe.augmentation.subword_sampling or recipe.model.generator:
-            raise InputError(
-                "task.sampling_with_teachers",
-                "augmentation.subword_sampling and model.generator must be 0 with "
-                "distillation.teachers, whose states belong to the pieces of one model; leave "
-                "them out",
-            )
+        if recipe.distillation.teachers:  # of its own texts, in the pieces of one model
+            unused = {
+                "distillation.temperature": 1.0,
+                "distillation.corpus": "",
+                "distillation.texts": "",
+                "distillation.rows": 0,
+                "augmentation.subword_sampling": 0.0,
+                "model.generator": 0.0,
+            }
+            check_values(recipe, unused, with_key("distillation.teachers"))
 
     def evaluate(self, pipeline: Pipeline, table: Table, split: str) -> EvaluationResult:
         """Loss, perplexity and accuracy of masked tokens, with the same masks in every run."""

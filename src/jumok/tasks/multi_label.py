@@ -17,20 +17,17 @@ from jumok.data.splits import Splits
 from jumok.data.table import Table
 from jumok.decoding.finite import check_logits
 from jumok.errors import InputError
-from jumok.evaluation import (
-    multi_label_metrics,
-)
+from jumok.evaluation import multi_label_metrics
 from jumok.evaluation.bootstrap import RowStatistics
 from jumok.evaluation.examples import Mistake
 from jumok.evaluation.own_metric import own_scores
 from jumok.nn.losses import binary_cross_entropy
-from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.classification import MAX_EXAMPLES, build_classifier, start_of_classifier
 from jumok.tasks.inputs.text_encoder import LabelledTexts, TextEncoder, TextInputs
 from jumok.tasks.pipeline.outputs import EvaluationResult, MultiLabelPrediction, RunOutputs
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.predictions import chosen_labels, multi_label_predictions, sigmoid
-from jumok.tasks.pipeline.sequence_classification import encode_lines, forward, predict_all
+from jumok.tasks.pipeline.sequence_classification import encode_lines, forward, outputs_of
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig, MultiLabelConfig
 from jumok.tasks.shared.encoder_job import LabelledBatch
@@ -39,7 +36,6 @@ from jumok.tasks.shared.row_statistics import fraction
 from jumok.tasks.shared.text_job import TextJob
 from jumok.tasks.task import Task
 from jumok.text.ragged import Ragged
-from jumok.text.tokenizer import Tokenizer
 from jumok.training.job import DevResult
 
 
@@ -51,7 +47,7 @@ class MultiLabelTask(Task):
     columns = ("text", "pair", "labels")
     tables = (("multi_label", MultiLabelConfig),)
     augmentations = ("subword_sampling", "token_dropout")
-    unsmoothed = "which decides each label by itself"
+    smooths_labels = False
     pretokenizes = token_types = compares_rows = has_linear_head = True
     head_keys = ("kind", "pooling", "pooler")
     answer = "labels"
@@ -102,10 +98,7 @@ class MultiLabelTask(Task):
             {
                 "task": recipe.task,
                 "split": split,
-                "n": metrics.n,
-                "micro_f1": metrics.micro_f1,
-                "macro_f1": metrics.macro_f1,
-                "exact_match": metrics.exact_match,
+                **vars(metrics),
                 **own_scores(
                     recipe.metric,
                     [chosen_labels(row, labels) for row in truth],
@@ -165,23 +158,9 @@ def multi_label_table(table: Table, encode: TextEncoder, labels: Sequence[str]) 
 
 def label_probabilities(pipeline: Pipeline, rows: Ragged) -> NDArray[np.float64]:
     """The probability of each label for every row, (n, L), in the order of the rows."""
-    logits = predict_logits(
-        pipeline.model, rows, pipeline.vocabulary, pipeline.device, pipeline.processes
-    )
-    return sigmoid(logits.numpy())
-
-
-def predict_logits(
-    model: nn.Module,
-    rows: Ragged,
-    tokenizer: Tokenizer,
-    device: torch.device,
-    processes: ProcessGroup = SINGLE_PROCESS,
-) -> torch.Tensor:
-    """The finite logits (n, L) of every row, in the order of the rows."""
-    logits = predict_all(model, rows, tokenizer, device, processes)
+    logits = outputs_of(pipeline, rows)
     check_logits(logits)
-    return logits
+    return sigmoid(logits.numpy())
 
 
 class MultiLabelJob(TextJob):

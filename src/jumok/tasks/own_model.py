@@ -5,14 +5,15 @@ N outputs of `Task.n_outputs`: (B, N) of a text, (B, T, N) of tokens (tags and m
 """
 
 import copy
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from jumok.errors import InputError, RecipeError
 from jumok.registry import register
+from jumok.tasks.recipe.fixed_values import check_values, with_key
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.tasks.registry import TRANSFORMER, get_task, tasks_with
 
@@ -35,18 +36,13 @@ def register_model(model: OwnModel) -> str:
     ('Zeros', True)
     """
     if not isinstance(model, nn.Module):
-        if not callable(model) or not hasattr(model, "__name__"):
+        if not callable(model) or getattr(model, "__name__", "<lambda>") == "<lambda>":
             raise InputError(
                 "run.model_argument",
                 "model must be an nn.Module, or a class or function of the table [model] and the "
-                "number of outputs that returns one, got {type}",
-                type=type(model).__name__,
-            )
-        if model.__name__ == "<lambda>":
-            raise InputError(
-                "run.model_without_name",
-                "model must have a name, by which a run is opened, got a lambda; give a class, or "
-                "a function of def",
+                "number of outputs that returns one and has a name, by which a run is opened, got "
+                "{given!r:.60}; give a class, or a function of def",
+                given=model,
             )
         register("jumok.models", model.__name__, model)
         return model.__name__
@@ -82,23 +78,10 @@ def check_own_recipe(recipe: "Recipe") -> None:
             name=name,
             available=", ".join(available),
         )
-    for key, wanted in _ONLY_TRANSFORMER.items():
-        value: Any = recipe
-        for attribute in key.split("."):
-            value = getattr(value, attribute)
-        if value != wanted:
-            raise RecipeError(
-                "recipe.not_of_own_model",
-                '{key} must be {wanted!r} with model.architecture = "{name}", got {value!r}; '
-                "only a Transformer of jumok has it",
-                key=key,
-                wanted=wanted,
-                name=name,
-                value=value,
-            )
+    check_values(recipe, _ONLY_TRANSFORMER, with_key(f'model.architecture = "{name}"'))
 
 
-_ONLY_TRANSFORMER = {
+_ONLY_TRANSFORMER: Mapping[str, object] = {
     "model.init": "",
     "model.generator": 0.0,
     "model.tagging": "pieces",
@@ -152,22 +135,17 @@ def check_own_model(recipe: "Recipe", model: nn.Module, labels: tuple[str, ...])
         ) from error
     finally:
         model.train(was_training)
-    if got != shape:
+    if got != shape or not found.is_floating_point() or not found.isfinite().all():
         raise InputError(
             "run.own_model_shape",
-            "the model {name} must return outputs of shape {shape} for ids and mask of shape "
-            "(2, 3), got {got}; compare its forward with docs/python.md",
+            "the model {name} must return finite numbers of shape {shape} for ids and mask of "
+            "shape (2, 3), got {got} {dtype}, {n} of them not finite; compare its forward with "
+            "docs/python.md",
             name=name,
             shape=shape,
             got=got,
-        )
-    if not found.is_floating_point() or not found.isfinite().all():
-        raise InputError(
-            "run.own_model_values",
-            "the model {name} must return finite numbers, got {dtype} with {n} that are not finite",
-            name=name,
-            dtype=str(found.dtype),
-            n=int((~found.isfinite()).sum()),
+            dtype=str(getattr(found, "dtype", "")),
+            n=int((~found.isfinite()).sum()) if isinstance(found, Tensor) else 0,
         )
     if task.answer == "vector" and (found.norm(dim=-1) - 1).abs().max() > UNIT_TOLERANCE:
         raise InputError(

@@ -37,7 +37,7 @@ JOBS: "Registry[type[RecipeJob[Any]]]" = Registry(
         "classification.distillation": f"{LAB}.distillation.labels:DistillationJob",
         "similarity.distillation": f"{LAB}.distillation.vectors:VectorDistillationJob",
         "masked_language_modeling.distillation": f"{LAB}.distillation.states:StateDistillationJob",
-        "masked_language_modeling.generator": f"{LAB}.models.replaced_token_job:ReplacedTokenJob",
+        "masked_language_modeling.generator": f"{LAB}.models.replaced_tokens:ReplacedTokenJob",
     },
 )
 MODELS: "Registry[Callable[..., nn.Module]]" = Registry(

@@ -21,14 +21,13 @@ from jumok.evaluation import regression_metrics
 from jumok.evaluation.own_metric import own_scores
 from jumok.models import PairClassifier, TextClassifier, text_classifier
 from jumok.nn.hooks import shared_copy
-from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.classification import start_of_classifier
 from jumok.tasks.inputs.batches import LazyBatches, collate
 from jumok.tasks.inputs.text_encoder import LabelledTexts, TextEncoder, TextInputs
 from jumok.tasks.pipeline.outputs import EvaluationResult, RegressionOutput, RunOutputs
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.predictions import check_finite, score_outputs
-from jumok.tasks.pipeline.sequence_classification import encode_lines, forward, predict_all
+from jumok.tasks.pipeline.sequence_classification import encode_lines, forward, outputs_of
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig, RegressionConfig
 from jumok.tasks.shared.encoder_job import LabelledBatch
@@ -37,7 +36,6 @@ from jumok.tasks.shared.row_statistics import compare_scores
 from jumok.tasks.shared.text_job import TextJob
 from jumok.tasks.task import Task
 from jumok.text.ragged import Ragged
-from jumok.text.tokenizer import Tokenizer
 from jumok.training.job import DevResult
 
 
@@ -48,7 +46,7 @@ class RegressionTask(Task):
     columns = ("text", "pair", "score")
     tables = (("regression", RegressionConfig),)
     augmentations = ("subword_sampling", "token_dropout", "rdrop_alpha")
-    unsmoothed = "which has no labels"
+    smooths_labels = False
     pretokenizes = token_types = compares_rows = has_linear_head = True
     head_keys = ("kind", "pooling", "pooler")
     answer = "score"
@@ -82,9 +80,7 @@ class RegressionTask(Task):
             {
                 "task": pipeline.recipe.task,
                 "split": split,
-                "n": metrics.n,
-                "pearson": metrics.pearson,
-                "spearman": metrics.spearman,
+                **vars(metrics),
                 "mse": float(np.mean((predicted - truth) ** 2)),
                 **own_scores(pipeline.recipe.metric, truth.tolist(), predicted.tolist()),
             }
@@ -126,13 +122,6 @@ class RegressionTask(Task):
         return folded
 
 
-def scale_targets(table: Table, encode: TextEncoder, regression: RegressionConfig) -> LabelledTexts:
-    """The rows of a table, with their scores scaled to the range of the model's output."""
-    scores = (np.array(table.numbers("score")[:]) - regression.lowest) / regression.span
-    texts = TextInputs.from_table(table)
-    return LabelledTexts(texts, encode.encode_table(table), scores.astype(np.float32))
-
-
 def first_rows(texts: Sequence[str]) -> NDArray[np.int64]:
     """The first row of each run of equal texts.
 
@@ -145,24 +134,10 @@ def first_rows(texts: Sequence[str]) -> NDArray[np.int64]:
 
 def predict_scores(pipeline: Pipeline, rows: Ragged) -> NDArray[np.float64]:
     """The score of every row, (n,), in the order of the rows, on the scale of the data."""
-    outputs = predict_scaled(
-        pipeline.model, rows, pipeline.vocabulary, pipeline.device, pipeline.processes
-    )
+    outputs = outputs_of(pipeline, rows).double().numpy().reshape(len(rows))
     check_finite(outputs, "the scores")
     regression = pipeline.recipe.regression
     return outputs * regression.span + regression.lowest
-
-
-def predict_scaled(
-    model: nn.Module,
-    rows: Ragged,
-    tokenizer: Tokenizer,
-    device: torch.device,
-    processes: ProcessGroup = SINGLE_PROCESS,
-) -> NDArray[np.float64]:
-    """The output of the model for every row, (n,), in the order of the rows, without rescaling."""
-    outputs = predict_all(model, rows, tokenizer, device, processes)
-    return outputs.double().numpy().reshape(len(rows))
 
 
 @dataclass(frozen=True)
@@ -204,7 +179,9 @@ class RegressionJob(TextJob):
         return LazyBatches(self.index_batches(lengths, number), build)
 
     def _read(self, table: Table, splits: Splits) -> LabelledTexts:
-        return scale_targets(table, self.encode, self.recipe.regression)
+        scale, texts = self.recipe.regression, TextInputs.from_table(table)
+        scores = (np.array(table.numbers("score")[:]) - scale.lowest) / scale.span
+        return LabelledTexts(texts, self.encode.encode_table(table), scores.astype(np.float32))
 
     def loss(self, batch: LabelledBatch) -> Tensor:
         """(output - label)^2, summed over the texts; with two views plus R-Drop.

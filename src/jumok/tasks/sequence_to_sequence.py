@@ -22,7 +22,7 @@ from jumok.nn.fused_linear_cross_entropy import fused_linear_cross_entropy
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.seeding import derive_seed
 from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, LazyBatches, batches_by_length
-from jumok.tasks.inputs.seq2seq_encoder import SentencePairs, Seq2SeqBatch, Seq2SeqEncoder
+from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqBatch, Seq2SeqEncoder
 from jumok.tasks.inputs.special_tokens import build_source
 from jumok.tasks.pipeline.distributed_map import JSON_CODEC, distributed_map
 from jumok.tasks.pipeline.generated import Generated, to_generated_text
@@ -220,7 +220,7 @@ class Seq2SeqJob(RecipeJob[Seq2SeqBatch]):
         self.target_tokenizer = self.tokenizers.target
         max_length = self.recipe.model.max_length
         self.encode = Seq2SeqEncoder(self.tokenizer, self.target_tokenizer, max_length)
-        self.train, self.dev = map(SentencePairs.from_table, (splits.train, splits.dev))
+        self.train, self.dev = splits.train, splits.dev
         self.train_ids, self.dev_ids = map(self.encode.pairs, (self.train, self.dev))
 
     def epoch(self, number: int) -> LazyBatches[Seq2SeqBatch]:
@@ -234,20 +234,20 @@ class Seq2SeqJob(RecipeJob[Seq2SeqBatch]):
 
     def _sources(self, number: int, view: int) -> Ragged:
         """The training sources of an epoch: a pure function of its number and the view."""
-        augmentation = self.recipe.augmentation
-        if not augmentation.subword_sampling:
-            return self.train_ids[0]
-        seed = derive_seed(self.recipe.seed, "source", number, view)
-        rows = sample_some(self.train.sources, self.tokenizer, augmentation, seed)
-        return self.encode.source_rows(rows)
+        rows = self._sampled("source", self.tokenizer, number, view)
+        return self.train_ids[0] if rows is None else self.encode.source_rows(rows)
 
     def _targets(self, number: int) -> Ragged:
+        rows = self._sampled("target", self.target_tokenizer, number, 0)
+        return self.train_ids[1] if rows is None else self.encode.target_rows(rows)
+
+    def _sampled(self, side: str, tokenizer: Tokenizer, number: int, view: int) -> Ragged | None:
+        """Sampled segmentations of the training texts of a side; None without sampling."""
         augmentation = self.recipe.augmentation
         if not augmentation.subword_sampling:
-            return self.train_ids[1]
-        seed = derive_seed(self.recipe.seed, "target", number, 0)
-        rows = sample_some(self.train.targets, self.target_tokenizer, augmentation, seed)
-        return self.encode.target_rows(rows)
+            return None
+        seed = derive_seed(self.recipe.seed, side, number, view)
+        return sample_some(self.train.column(side), tokenizer, augmentation, seed)
 
     def loss(self, batch: Seq2SeqBatch) -> Tensor:
         """Cross-entropy of each next token, summed over the targets; with two views plus R-Drop."""
@@ -300,8 +300,10 @@ class Seq2SeqJob(RecipeJob[Seq2SeqBatch]):
             processes=processes,
         )
         texts = [best.text for best, *_ in outputs]
-        scores = sequence_metrics(texts, self.dev.targets)
-        return self.dev_result(total / max(n_targets, 1), scores, self.dev.targets, texts)
+        scores = sequence_metrics(texts, list(self.dev.column("target")))
+        return self.dev_result(
+            total / max(n_targets, 1), scores, list(self.dev.column("target")), texts
+        )
 
     def _batch(
         self, views: Sequence[Ragged], targets: Ragged, examples: NDArray[np.int64]

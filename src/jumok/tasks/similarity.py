@@ -29,6 +29,7 @@ from jumok.tasks.pipeline.outputs import EvaluationResult, RegressionOutput, Run
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.predictions import check_finite, score_outputs
 from jumok.tasks.pipeline.sequence_classification import forward, predict_all
+from jumok.tasks.recipe.fixed_values import check_values, for_task, with_key
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.shipped_start import SHIPPED_VECTORS
 from jumok.tasks.recipe.tables import (
@@ -203,23 +204,14 @@ def check_pairs(recipe: Recipe) -> None:
 def check_distillation(recipe: Recipe) -> None:
     """Raise InputError for settings that vectors of teachers exclude."""
     config = recipe.distillation
-    if (config.temperature, config.weight) != (1.0, 1.0):
-        raise InputError(
-            "task.unused_distillation_of_vectors",
-            "distillation.temperature and weight must be left out for the task similarity, whose "
-            "only loss is the cosine with the vectors of the teachers, got {temperature} and "
-            "{weight}",
-            temperature=config.temperature,
-            weight=config.weight,
-        )
-    if recipe.similarity != SimilarityConfig(
-        positive=recipe.similarity.positive, negative=recipe.similarity.negative
-    ):
-        raise InputError(
-            "task.similarity_no_texts",
-            "[similarity] must have no texts and no temperature with distillation.teachers, "
-            "whose texts are in [distillation]; remove them",
-        )
+    only_loss = {"distillation.temperature": 1.0, "distillation.weight": 1.0}
+    check_values(recipe, only_loss, for_task(recipe.task))
+    own_texts = SimilarityConfig()
+    unread = {
+        f"similarity.{key}": getattr(own_texts, key)
+        for key in ("temperature", "corpus", "texts", "rows")
+    }
+    check_values(recipe, unread, with_key("distillation.teachers"))
     model = recipe.model
     narrow = model.init or model.d_embedding
     if model.n_layers:

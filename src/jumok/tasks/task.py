@@ -44,7 +44,7 @@ class Task(ABC):
     tables: ClassVar[tuple[tuple[str, type], ...]] = ()  # dataclasses that not all tasks read
     augmentations: ClassVar[tuple[str, ...]] = ()  # keys of [augmentation]
     model_keys: ClassVar[tuple[str, ...]] = ()  # keys of [model] that not all tasks read
-    unsmoothed: ClassVar[str] = ""  # why training.label_smoothing must be 0; "": it may be more
+    smooths_labels: ClassVar[bool] = True  # training.label_smoothing
     reads_pieces: ClassVar[bool] = False  # data.pieces
     pretokenizes: ClassVar[bool] = False  # whether spaces between morphemes change no output
     two_vocabularies: ClassVar[bool] = False  # vocabulary.joint may be false

@@ -23,7 +23,6 @@ from jumok.data.files.tagged import bio_tag
 from jumok.data.splits import Splits
 from jumok.data.table import Table
 from jumok.decoding.finite import non_finite_error
-from jumok.errors import InputError
 from jumok.evaluation import classification_metrics, entity_metrics
 from jumok.evaluation.bootstrap import RowStatistics
 from jumok.evaluation.entities import EntityCounts, entities
@@ -54,6 +53,7 @@ from jumok.tasks.pipeline.outputs import (
     TokenClassification,
 )
 from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.recipe.fixed_values import check_values, for_task, with_key
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.shipped_start import SHIPPED_MODEL
 from jumok.tasks.recipe.tables import ModelConfig
@@ -98,20 +98,11 @@ class TokenClassificationTask(Task):
 
     def check_recipe(self, recipe: Recipe) -> None:
         """Raise InputError for pieces without a tag, or with several."""
-        augmentation = recipe.augmentation
-        if recipe.model.tagging == "pieces" and augmentation.subword_sampling:
-            raise InputError(
-                "task.subword_sampling_with_tags",
-                'augmentation.subword_sampling must be 0 with model.tagging = "pieces", whose '
-                "tags are aligned with the best segmentation, got {subword_sampling}",
-                subword_sampling=augmentation.subword_sampling,
-            )
-        if recipe.vocabulary.byte_fallback:
-            raise InputError(
-                "task.byte_fallback_with_tags",
-                "vocabulary.byte_fallback must be false for the task tagging: it splits rare "
-                "characters into bytes, which have no tags",
-            )
+        if recipe.model.tagging == "pieces":  # tags are aligned with the best segmentation
+            one = {"augmentation.subword_sampling": 0.0}
+            check_values(recipe, one, with_key('model.tagging = "pieces"'))
+        # It splits rare characters into bytes, which have no tags.
+        check_values(recipe, {"vocabulary.byte_fallback": False}, for_task(recipe.task))
 
     def imported_labels(self, labels: Sequence[str]) -> tuple[str, ...]:
         """The tags of a checkpoint as B-TYPE and I-TYPE; Naver NER writes TYPE-B and TYPE-I."""

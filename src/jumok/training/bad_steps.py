@@ -36,23 +36,21 @@ class StepFailure:
 def diagnose(
     loss: float, norm: float, state: TrainerState, spike_factor: float
 ) -> StepFailure | None:
-    """What is wrong with a step of this loss and gradient norm; None if it can be applied."""
+    """What is wrong with a step of this loss and gradient norm; None if it can be applied.
+
+    A loss of more than `spike_factor` times the mean before it is a spike; 0: none is.
+
+    >>> state = TrainerState(step=100, mean_loss=2.0)
+    >>> diagnose(9.0, 1.0, state, 4.0).reason, diagnose(7.0, 1.0, state, 4.0)
+    ('the loss is 9, 4.5 times the mean before it', None)
+    """
     if not (math.isfinite(loss) and math.isfinite(norm)):
         return StepFailure(loss, "the loss or a gradient is not finite", finite=False)
     mean, n_losses = state.mean_loss, state.step - state.skipped
-    if is_loss_spike(loss, mean, n_losses, spike_factor):
+    if spike_factor and n_losses >= MIN_HISTORY and loss > spike_factor * mean:
         reason = f"the loss is {loss:.4g}, {loss / mean:.1f} times the mean before it"
         return StepFailure(loss, reason, finite=True)
     return None
-
-
-def is_loss_spike(loss: float, mean: float, n_losses: int, factor: float) -> bool:
-    """Whether a loss is more than `factor` times the mean of those before; factor 0: never.
-
-    >>> is_loss_spike(9.0, 2.0, 100, factor=4.0), is_loss_spike(9.0, 2.0, 3, factor=4.0)
-    (True, False)
-    """
-    return bool(factor) and n_losses >= MIN_HISTORY and loss > factor * mean
 
 
 def skip_or_stop(

@@ -91,30 +91,18 @@ class TrainingConfig:
         if self.spike_factor:
             self._check("spike_factor", "(1, inf)", "; 0 turns it off")
         self._check("keep_checkpoints", "[2, inf)")
-        for name in ("strict", "compile", "statistics"):
-            if self.sharding != "none" and getattr(self, name):
+        if self.sharding != "none":
+            whole = [name for name in ("strict", "compile", "statistics") if getattr(self, name)]
+            whole += ["lora"] if self.lora.rank else []
+            whole += [] if OPTIMIZERS.get(self.optimizer).elementwise else ["optimizer"]
+            if whole:
                 raise InputError(
                     "training.not_with_sharding",
-                    'training.{name} must be false with training.sharding = "{sharding}": it '
-                    'needs the whole model in every process; set one of them to false or "none"',
-                    name=name,
+                    'training.{name} must be left out with training.sharding = "{sharding}": it '
+                    'needs whole weights in every process; leave it out, or set "none"',
+                    name=whole[0],
                     sharding=self.sharding,
                 )
-        if self.sharding != "none" and not OPTIMIZERS.get(self.optimizer).elementwise:
-            raise InputError(
-                "training.optimizer_with_sharding",
-                'training.sharding must be "none" with training.optimizer = "{optimizer}", which '
-                'needs whole matrices, got "{sharding}"',
-                optimizer=self.optimizer,
-                sharding=self.sharding,
-            )
-        if self.lora.rank and self.sharding != "none":
-            raise InputError(
-                "training.lora_with_sharding",
-                'training.sharding must be "none" with training.lora, whose few weights need no '
-                'sharding, got "{sharding}"',
-                sharding=self.sharding,
-            )
         if self.strict and self.compile:
             raise InputError(
                 "training.compile_with_strict",

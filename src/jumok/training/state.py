@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from jumok import config_io
@@ -82,63 +82,42 @@ class TrainerState:
             evaluations_since_best=0 if better else self.evaluations_since_best + 1,
         )
 
-    @property
-    def best_steps(self) -> tuple[int, int]:
-        """The steps whose checkpoints must not be deleted."""
-        return self.best_step, self.best_step_before
-
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON values; a missing score or loss is null."""
-        return {name: _null(value) for name, value in asdict(self).items()}
+        return {
+            name: None if isinstance(value, float) and math.isnan(value) else value
+            for name, value in asdict(self).items()
+        }
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> "TrainerState":
+    def from_dict(cls, content: Mapping[str, Any], microbatches_per_step: int) -> "TrainerState":
         """The inverse of `to_dict`.
 
-        Raises InputError, which names the field, for an unknown, missing or impossible one.
+        Raises InputError, which names the field, for an unknown, missing or impossible one: no
+        training of so many microbatches a step has it.
 
-        >>> TrainerState.from_dict(TrainerState().to_dict() | {"epoch": -1})
+        >>> TrainerState.from_dict(TrainerState(step=2).to_dict() | {"epoch": 9}, 4)
         Traceback (most recent call last):
-        jumok.errors.InputError: progress.epoch must be from 0 to 2^53, got -1
+        jumok.errors.InputError: progress.epoch must be from 0 to 8, got 9
         """
         if not isinstance(content, Mapping):
-            raise InputError(
-                "training.progress_not_a_table",
-                "progress must be a table",
-            )
+            raise InputError("training.progress_not_a_table", "progress must be a table")
         unknown = {name for name in _MAY_BE_NAN if content.get(name, 0.0) is None}
         known = {**content, **dict.fromkeys(unknown, 0.0)}
         state = config_io.from_dict(cls, known, "progress", complete=True)
-        for field in fields(cls):
-            value = getattr(state, field.name)
-            counted = type(value) is int or field.name == "seconds"
-            if counted and not 0 <= value < MAX_COUNT:
+        steps = ("best_step", "best_step_before", "evaluations_since_best", "skipped")
+        most = dict.fromkeys(steps, state.step)
+        most |= dict.fromkeys(("epoch", "batch"), state.step * microbatches_per_step)
+        most |= {"skipped_in_a_row": state.skipped, "step": MAX_COUNT - 1, "seconds": MAX_COUNT - 1}
+        for name, highest in most.items():
+            value = getattr(state, name)
+            if not 0 <= value <= highest:
                 raise InputError(
                     "training.progress_range",
-                    "progress.{field} must be from 0 to 2^53, got {value:g}",
-                    field=field.name,
+                    "progress.{name} must be from 0 to {highest:,}, got {value:g}",
+                    name=name,
+                    highest=highest,
                     value=value,
                 )
-        for name in ("best_step", "best_step_before", "evaluations_since_best", "skipped"):
-            if getattr(state, name) > state.step:
-                raise InputError(
-                    "training.progress_steps",
-                    "progress.{name} must be at most the {step:,} steps, got {getattr:,}",
-                    name=name,
-                    step=state.step,
-                    getattr=getattr(state, name),
-                )
-        if state.skipped_in_a_row > state.skipped:
-            raise InputError(
-                "training.progress_skipped",
-                "progress.skipped_in_a_row must be at most the {skipped:,} skipped steps, got "
-                "{skipped_in_a_row:,}",
-                skipped=state.skipped,
-                skipped_in_a_row=state.skipped_in_a_row,
-            )
         missing: dict[str, Any] = dict.fromkeys(unknown, math.nan)
         return replace(state, **missing)
-
-
-def _null(value: object) -> object:
-    return None if isinstance(value, float) and math.isnan(value) else value

@@ -65,7 +65,7 @@ from jumok.training.job import BatchT, DevResult, TrainingJob
 from jumok.training.mixed_precision import autocast_model
 from jumok.training.optimizer import Optimizer
 from jumok.training.parallel.data_parallel import DataParallel, ParallelStrategy
-from jumok.training.reporting.metrics import LogRecord, MetricsLog, dev_record, train_record
+from jumok.training.reporting.metrics import LogRecord, MetricsLog
 from jumok.training.reporting.progress_bar import ProgressBar, Throughput
 from jumok.training.schedules import lr_multiplier
 from jumok.training.signals import StopRequest, handle_signals
@@ -244,7 +244,7 @@ class Trainer(Generic[BatchT]):
         if start is None or best is None or not self.state.step:
             return
         metric, score = str(start["metric"]), float(start["score"] or math.nan)
-        seconds, later = float(start["seconds"] or 0.0), self.seconds
+        seconds = float(start["seconds"] or 0.0)
         if best is start:
             message = Message(
                 "training.start_is_kept",
@@ -253,7 +253,7 @@ class Trainer(Generic[BatchT]):
                 metric=metric,
                 score=score,
                 seconds=seconds,
-                later=later,
+                later=self.seconds,
             )
         elif self.start_margin and score > (kept := float(best["score"] or math.nan)):
             message = Message(
@@ -266,7 +266,7 @@ class Trainer(Generic[BatchT]):
                 seconds=seconds,
                 best=kept,
                 step=self.state.best_step,
-                later=later,
+                later=self.seconds,
             )
         else:
             message = Message(
@@ -276,9 +276,9 @@ class Trainer(Generic[BatchT]):
                 metric=metric,
                 score=score,
                 seconds=seconds,
+                later=self.seconds,
                 best=float(best["score"] or math.nan),
                 step=self.state.best_step,
-                later=later,
             )
         self.bar.log(message)
 
@@ -529,14 +529,15 @@ class Trainer(Generic[BatchT]):
         self.state = replace(self.state, ended=self.state.ended or reason)
 
     def _log_step(self, loss: float) -> None:
-        record = train_record(
-            step=self.state.step,
-            epoch=self.loader.epoch_progress,
-            loss=loss,
-            learning_rate=self.learning_rate,
-            tokens_per_second=self.tokens_per_second,
-            seconds=self.throughput.seconds,
-        )
+        record: LogRecord = {
+            "kind": "train",
+            "step": self.state.step,
+            "epoch": round(self.loader.epoch_progress, 4),
+            "loss": loss,
+            "learning_rate": self.learning_rate,
+            "tokens_per_second": round(self.tokens_per_second, 1),
+            "seconds": round(self.throughput.seconds, 3),
+        }
         self._write_metrics(record)
         if self.statistics:
             at = {name: record[name] for name in ("step", "epoch", "seconds")}
@@ -561,14 +562,15 @@ class Trainer(Generic[BatchT]):
         margin = self.start_margin * dev.standard_error if best_is_start else 0.0
         self.state = self.state.after_eval(dev.metric, dev.score, margin)
         step, epochs = self.state.step, self.loader.epoch_progress
-        record = dev_record(
-            step=step,
-            epoch=epochs,
-            loss=dev.loss,
-            score=dev.score,
-            metric=dev.metric,
-            seconds=self.throughput.seconds,
-        )
+        record: LogRecord = {
+            "kind": "dev",
+            "step": step,
+            "epoch": round(epochs, 4),
+            "loss": dev.loss,
+            "score": dev.score,
+            "metric": dev.metric,
+            "seconds": round(self.throughput.seconds, 3),
+        }
         self._write_metrics(record)
         score = f"{dev.metric} {dev.score:.4f}"
         values = epochs, step, dev.loss, score
@@ -583,9 +585,10 @@ class Trainer(Generic[BatchT]):
         self.metrics.sync()  # a resumed training does not write the records up to this step again
         if self.processes.rank > 0:
             return
-        metadata = self.metadata | {"progress": self.state.to_dict()}
-        step, best = self.state.step, self.state.best_steps
-        self.checkpoint_writer.commit(step, states, metadata, protect=best)
+        state = self.state
+        metadata = self.metadata | {"progress": state.to_dict()}
+        best = (state.best_step, state.best_step_before)  # the latter if the newest is damaged
+        self.checkpoint_writer.commit(state.step, states, metadata, protect=best)
 
     def _state_dicts(self) -> dict[str, dict[str, Tensor]]:
         """The part of this process of a checkpoint's tensors, by state and name."""

@@ -5,9 +5,7 @@ import torch
 
 from jumok.decoding import CausalLMDecoder
 from jumok.decoding.incremental.sliding_window import SlidingWindowDecoder
-from jumok.errors import InputError
 from jumok.models import LanguageModel
-from tests.errors import raises
 from tests.models.small_models import VOCABULARY, set_seed, small
 
 WINDOW = 6
@@ -82,12 +80,3 @@ def test_reordered_rows() -> None:
     decoder.reorder(order)
     logits = decoder.step(ids[order, 8:])
     assert torch.allclose(logits, by_hand(model(), ids[order]), atol=1e-6)
-
-
-def test_rejected_lengths() -> None:
-    decoder = SlidingWindowDecoder(model())
-    decoder.step(tokens(5))
-    with raises(InputError, "decoding.too_many_tokens_at_once"):
-        decoder.step_all(tokens(4))
-    with raises(InputError, "decoding.rewind_too_far"):
-        decoder.rewind(6)

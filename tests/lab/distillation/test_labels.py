@@ -108,6 +108,10 @@ def test_wrong_recipes(review_recipe: Path, review_run: Path, reading_run: Path)
         "teachers must name at least one run", "distillation.teachers=[]", "distillation.texts=a"
     )
     raises("must be runs with the labels", f'distillation.teachers=["{reading_run}"]')
-    raises("they add single texts", "distillation.texts=a.txt", "data.pieces=true")
+    raises(
+        "distillation.texts must be .* with data.pieces",
+        "distillation.texts=a.txt",
+        "data.pieces=true",
+    )
     with pytest.raises(InputError, match=r"\[distillation\] must be left out for the task"):
         load_recipe("numbers", [f'distillation.teachers=["{review_run}"]'])

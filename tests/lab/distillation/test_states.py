@@ -111,7 +111,7 @@ def test_fewer_layers_and_the_length_of_the_teacher(review_run: Path) -> None:
     text = "영화 " * short.max_length
     _, known = short([text], [[(0, 1), (len(text) - 2, len(text) - 1)]])
     assert known.tolist() == [True, False]
-    with pytest.raises(InputError, match="must be at most 4, the layers of ko-small-vectors, got"):
+    with pytest.raises(InputError, match="must be at least 0 and at most 4, got 5"):
         TeacherStates.load("ko-small-vectors", 5, CPU)
 
 
@@ -194,15 +194,15 @@ def test_unsupported_settings_and_teachers(
     tmp_path: Path, review_run: Path, language_run: Path
 ) -> None:
     for override, message in (
-        ("distillation.temperature=2.0", "learns the states of its own texts"),
-        ("distillation.rows=3", "learns the states of its own texts"),
-        ("augmentation.subword_sampling=0.5", "whose states belong to the pieces of one model"),
-        ("model.generator=0.5", "whose states belong to the pieces of one model"),
+        ("distillation.temperature=2.0", "temperature must be 1.0 with distillation.teachers"),
+        ("distillation.rows=3", "rows must be 0 with distillation.teachers, got 3"),
+        ("augmentation.subword_sampling=0.5", "sampling must be 0.0 with distillation.teachers"),
+        ("model.generator=0.5", "generator must be 0.0 with distillation.teachers"),
         ("distillation.layer=-1", "must be at least 0, got -1; 0 is the last"),
     ):
         with pytest.raises(InputError, match=message):
             student(tmp_path, review_run, override)
-    with pytest.raises(InputError, match="is for the task masked_language_modeling"):
+    with pytest.raises(InputError, match="layer must be 0 for the task classification"):
         load_recipe("nsmc", [f'distillation.teachers=["{review_run}"]', "distillation.layer=2"])
     texts = [text for text, _ in reviews(60, 0)]
     config = VocabularyConfig(size=320, byte_fallback=True)

@@ -10,12 +10,13 @@ import torch.nn.functional as F
 
 import jumok
 from jumok.errors import InputError
-from jumok.lab.models.replaced_token_job import (
+from jumok.lab.models.replaced_tokens import (
     DETECTION_WEIGHT,
     ReplacedTokenJob,
+    ReplacedTokenModel,
     replaced_token_loss,
+    sample_tokens,
 )
-from jumok.lab.models.replaced_tokens import ReplacedTokenModel, sample_tokens
 from jumok.models.weights import named_weights
 from jumok.tasks.masked_lm import masked_hidden
 from jumok.tasks.recipe.recipe import load_recipe
@@ -113,6 +114,6 @@ def test_a_run_resumes_loads_and_begins_a_task(tmp_path: Path, review_recipe: Pa
 def test_wrong_generators() -> None:
     with raises(InputError, "recipe.generator_fraction"):
         ModelConfig(**SMALL | {"n_heads": 4}, generator=0.3)  # type: ignore[arg-type]
-    with raises(InputError, "recipe.generator_not_for_task"):
+    with raises(InputError, "recipe.fixed_value"):
         load_recipe("nsmc", ["model.generator=0.25"])
     assert replace(ModelConfig(), generator=0.25).generator_layers == 4

@@ -52,7 +52,7 @@ def test_an_ending_that_two_lines_share_does_not_outweigh_the_vectors() -> None:
 
 
 def test_an_unknown_method_is_refused() -> None:
-    with raises(InputError, "search.unknown_method"):
+    with raises(InputError, "config.wrong_type"):
         lines("BM25")
 
 

@@ -58,7 +58,7 @@ def test_normalized_vectors_have_length_one(model: TextClassifier) -> None:
 
 
 def test_wrong_requests(model: TextClassifier) -> None:
-    with raises(InputError, "pipeline.unknown_pooling"):
+    with raises(InputError, "config.wrong_type"):
         vectors(model, TEXTS, pooling="cls")
     plan = recipe("classification", {}).with_vocabulary(len(review_vocabulary()))
     with raises(InputError, "pipeline.vectors_need_encoder"):

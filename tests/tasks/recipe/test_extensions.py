@@ -236,7 +236,7 @@ def test_an_optimizer_with_a_state_that_no_checkpoint_holds() -> None:
 
 
 def test_an_unknown_optimizer_is_not_sharded() -> None:
-    with raises(InputError, "training.optimizer_with_sharding"):
+    with raises(InputError, "training.not_with_sharding"):
         TrainingConfig(steps=1, optimizer="tests_sgd", sharding="full")
     with raises(InputError, "extension.unknown_name"):
         TrainingConfig(steps=1, optimizer="adam")

@@ -134,7 +134,7 @@ def test_a_recipe_that_names_static_vectors_fits_a_linear_layer(recipe: Path) ->
 def test_only_an_encoder_has_no_layers(recipe: Path) -> None:
     none = ["model.init=", "model.n_layers=0"]
     assert load_recipe(str(recipe), none).model.n_layers == 0
-    with raises(InputError, "recipe.no_layers"):
+    with raises(InputError, "config.out_of_range"):
         load_recipe(str(recipe), [*none, "model.kind=encoder_decoder"])
 
 

@@ -67,7 +67,7 @@ def test_an_average_is_a_run_that_predicts(kept_run: Path, tmp_path: Path) -> No
 
 def test_missing_checkpoints_are_an_error(kept_run: Path, tmp_path: Path) -> None:
     for last in (1, 4):
-        with raises(InputError, "run.number_of_checkpoints"):
+        with raises(InputError, "config.out_of_range"):
             average_checkpoints(kept_run, last, tmp_path / "mean")
     assert not (tmp_path / "mean").exists()
     with raises(InputError, "run.folder_has_a_run"):

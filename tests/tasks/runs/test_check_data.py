@@ -9,13 +9,12 @@ from jumok.data.load import load_splits
 from jumok.data.report import Lengths
 from jumok.data.splits import Splits
 from jumok.data.table import Table
-from jumok.tasks.inputs.lengths import lengths_of
-from jumok.tasks.inputs.seq2seq_encoder import SentencePairs, Seq2SeqEncoder
+from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqEncoder
 from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
 from jumok.tasks.recipe.recipe import Recipe, load_recipe, recipe_of_file
 from jumok.tasks.recipe.tables import VocabularyRecipe
-from jumok.tasks.runs.check_data import check_data
+from jumok.tasks.runs.check_data import check_data, lengths_of
 from jumok.text.sentencepiece import SentencePieceTokenizer
 
 TEXTS = ["가" * n for n in range(1, 30)]
@@ -49,7 +48,7 @@ def test_the_rows_of_which_either_side_is_truncated(tokenizer: SentencePieceToke
     recipe = with_length(recipe_of_file("a.tsv", "sequence_to_sequence"), 20)
     found = lengths_of(Splits({"train": table}), recipe, TokenizerPair(tokenizer, tokenizer))
     encode = Seq2SeqEncoder(tokenizer, tokenizer, 1_000)
-    sources, targets = encode.pairs(SentencePairs.from_table(table))
+    sources, targets = encode.pairs(table)
     longer = [len(s) > 20 or len(t) > 21 for s, t in zip(sources, targets, strict=True)]  # [BOS]
     assert found == Lengths(20, {"train": sum(longer)})
     assert 0 < sum(longer) < len(TEXTS)

@@ -850,7 +850,7 @@ def test_a_tokenizer_of_another_model_is_an_error(
             "masked",
             "classification",
             ["vocabulary.file=a.model"],
-            "recipe.vocabulary_file_with_init",
+            "recipe.fixed_value",
         ),
     ],
 )

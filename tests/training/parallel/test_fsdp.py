@@ -214,6 +214,6 @@ def assert_same_weights(mine: Path, reference: Path) -> None:
 def test_sharding_excludes_strict_and_compile(word: str) -> None:
     config = TrainingConfig(steps=1, sharding="full")
     with pytest.raises(
-        InputError, match=rf"^training\.{word} must be false with training\.sharding"
+        InputError, match=rf"^training\.{word} must be left out with training\.sharding"
     ):
         replace(config, **{word: True})

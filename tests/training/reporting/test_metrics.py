@@ -101,7 +101,7 @@ def test_damage_in_the_middle_is_an_error(tmp_path: Path) -> None:
     lines = (tmp_path / METRICS).read_text().splitlines()
     lines[2] = lines[2][:-5]
     (tmp_path / METRICS).write_text("\n".join(lines))
-    with pytest.raises(InputError, match=r"metrics.jsonl, line 3 is not a record .*; restore"):
+    with pytest.raises(InputError, match=r"metrics.jsonl, line 3 is not a record; restore"):
         MetricsLog(tmp_path, resumed_step=200)
     with pytest.raises(StorageError, match="cannot be read"):
         read_records(tmp_path / "none.jsonl")
@@ -122,30 +122,24 @@ def test_damage_after_the_checkpoint_is_dropped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "message"),
+    "record",
     [
-        ({"kind": "test", "step": 1}, "training.unknown_record"),
-        ({**train(1), "step": 1.5}, "training.step_not_whole"),
-        (
-            {k: v for k, v in dev(1, 0.5).items() if k != "score"},
-            "training.record_incomplete",
-        ),
-        (
-            {**train(1), "kind": ["train"]},
-            "training.unknown_record",
-        ),
-        ({**train(1), "loss": 10**400}, "training.not_a_number_or_text"),
-        ({**train(1), "epoch": 1e308}, "training.too_large"),
-        ({**dev(1, 0.5), "seconds": -(2**60)}, "training.too_large"),
-        ({**train(1), "more": {}}, "training.not_a_number_or_text"),
-        ({**dev(1, 0.5), "metric": 1.0}, "training.record_value"),
-        ({**dev(1, 0.5), "metric": "\ud800"}, "training.not_a_number_or_text"),
-        ({**train(1), "seconds": "3"}, "training.record_value"),
+        {"kind": "test", "step": 1},
+        {**train(1), "step": 1.5},
+        {k: v for k, v in dev(1, 0.5).items() if k != "score"},
+        {**train(1), "kind": ["train"]},
+        {**train(1), "loss": 10**400},
+        {**train(1), "epoch": 1e308},
+        {**dev(1, 0.5), "seconds": -(2**60)},
+        {**train(1), "more": {}},
+        {**dev(1, 0.5), "metric": 1.0},
+        {**dev(1, 0.5), "metric": "\ud800"},
+        {**train(1), "seconds": "3"},
     ],
 )
-def test_invalid_records_are_rejected(tmp_path: Path, record: LogRecord, message: str) -> None:
+def test_invalid_records_are_rejected(tmp_path: Path, record: LogRecord) -> None:
     history = MetricsLog(tmp_path)
-    with raises(InputError, message):
+    with raises(InputError, "training.not_a_record"):
         history.write(record)
     assert (tmp_path / METRICS).read_bytes() == b""
 

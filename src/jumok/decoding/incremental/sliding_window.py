@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from jumok.decoding.incremental.decoder import CausalLMDecoder, IncrementalDecoder, SupportsTopK
-from jumok.errors import DecodingError
 from jumok.models.heads import LanguageModel
 
 
@@ -50,7 +49,7 @@ class SlidingWindowDecoder:
 
     def step(self, ids: Tensor) -> Tensor:
         """(B, T) int64 -> (B, V) float32."""
-        unread = self._unread(ids)  # may start a new window
+        unread = self._unread(ids)  # may replace the decoder
         return self._decoder.step(unread)
 
     def _top_k(self, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -61,18 +60,11 @@ class SlidingWindowDecoder:
         return decoder.top_k(unread, k)
 
     def step_all(self, ids: Tensor) -> Tensor:
-        """(B, T) int64 -> (B, T, V) float32; InputError for more tokens than half a window."""
+        """(B, T) int64 -> (B, T, V) float32, of half a window at most where the window slides."""
         T = ids.shape[1]
         slides = self.length + T - self._discarded > self._capacity
-        if slides and self._half < T:
-            raise DecodingError(
-                "decoding.too_many_tokens_at_once",
-                "step_all must get at most {half} tokens, half of a window of {capacity}, got {t}",
-                half=self._half,
-                capacity=self._capacity,
-                t=T,
-            )
-        unread = self._unread(ids)
+        assert self._half >= T or not slides  # speculative decoding reads a few tokens at once
+        unread = self._unread(ids)  # may replace the decoder
         return self._decoder.step_all(unread)[:, -T:]
 
     def reorder(self, rows: Tensor) -> None:
@@ -85,13 +77,8 @@ class SlidingWindowDecoder:
         """Remove the newest `tokens` positions of every row."""
         if tokens == 0:
             return
-        if self._ids is None or tokens > self.length:
-            raise DecodingError(
-                "decoding.rewind_too_far",
-                "rewind must be at most {length} tokens, got {tokens}",
-                length=self.length,
-                tokens=tokens,
-            )
+        assert self._ids is not None
+        assert tokens <= self.length
         n_read = self._discarded + self._decoder.length
         self._ids = self._ids[:, :-tokens]
         if self.length < self._discarded:  # discarded tokens must be read again

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from jumok.config_io import check_range
 from jumok.data.resumable_loader import Epoch
 from jumok.data.splits import Splits
 from jumok.errors import InputError
@@ -71,14 +72,7 @@ class TeacherStates:
                 name=name,
             )
         layers = encoder.stack.layers
-        if layer > len(layers):
-            raise InputError(
-                "task.distillation_layer_range",
-                "distillation.layer must be at most {n_layers}, the layers of {name}, got {layer}",
-                n_layers=len(layers),
-                name=name,
-                layer=layer,
-            )
+        check_range("distillation.layer", layer, f"[0, {len(layers)}]")
         encoder.stack.layers = layers[: layer or None]
         optimized = device.type == "cpu" and unsupported_reason(encoder) is None
         return cls(

@@ -6,20 +6,20 @@ Shapes: B texts, T tokens, D model width, V vocabulary, M masked tokens.
 from dataclasses import replace
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from jumok.models.config import TransformerConfig
-from jumok.models.encoder import Encoder
-from jumok.models.heads import EncoderModel, MaskedLanguageModel
-from jumok.models.weights import initialize
-from jumok.nn.feedforward import get_activation
+from jumok.models.heads import MaskedLanguageModel, ReplacedTokenDetector
 from jumok.nn.masks import Mask
+from jumok.tasks.masked_lm import MaskedBatch, MaskedLMJob
 from jumok.tasks.recipe.tables import ModelConfig
 
+DETECTION_WEIGHT = 50.0  # lambda in section 3.3 of Clark et al.
 SAMPLE_CHUNK = 1_024  # tokens: their float32 logits of 32,000 pieces take 130 MB
 
 
-class ReplacedTokenModel(EncoderModel):
+class ReplacedTokenModel(ReplacedTokenDetector):
     """An encoder that detects the tokens which a generator put in the place of masked ones.
 
     Both share the tables of tokens, positions and segments (section 3.2). The generator is
@@ -32,13 +32,7 @@ class ReplacedTokenModel(EncoderModel):
     """
 
     def __init__(self, config: TransformerConfig, generator: float, generator_layers: int) -> None:
-        super().__init__()
-        self.encoder = Encoder(config)
-        self.transform = nn.Sequential(
-            nn.Linear(config.d_model, config.d_model), get_activation(config.head_activation)
-        )
-        self.output = nn.Linear(config.d_model, 1)
-        initialize(self)
+        super().__init__(config)
         small = replace(
             config,
             d_model=int(config.d_model * generator),
@@ -66,8 +60,7 @@ class ReplacedTokenModel(EncoderModel):
 
     def detect(self, ids: Tensor, mask: Mask = None, *, positions: Tensor | None = None) -> Tensor:
         """ids (B, T) int64 -> logits (B, T); above 0 means "replaced"."""
-        hidden = self.hidden_states(ids, mask, positions=positions)  # (B, T, D)
-        return self.output(self.transform(hidden)).squeeze(-1)  # type: ignore[no-any-return]
+        return super().forward(ids, mask, positions=positions)
 
 
 def replaced_token_model(config: ModelConfig) -> ReplacedTokenModel:
@@ -88,3 +81,35 @@ def sample_tokens(hidden: Tensor, output: nn.Linear) -> Tensor:
         noise = torch.empty_like(logits).exponential_().log_()
         samples.append((logits - noise).argmax(-1))
     return torch.cat(samples) if samples else hidden.new_zeros(0, dtype=torch.long)
+
+
+class ReplacedTokenJob(MaskedLMJob):
+    """Trains a generator with the masked tokens, and an encoder to detect its replacements."""
+
+    def loss_of(self, hidden: Tensor, output: nn.Linear, batch: MaskedBatch) -> Tensor:
+        """Cross-entropy of the masked tokens, summed, plus that of detecting replaced tokens."""
+        assert isinstance(self.model, ReplacedTokenModel)
+        loss = super().loss_of(hidden, output, batch)
+        return loss + replaced_token_loss(self.model, batch, hidden, output)
+
+
+def replaced_token_loss(
+    model: ReplacedTokenModel, batch: MaskedBatch, hidden: Tensor, output: nn.Linear
+) -> Tensor:
+    """The loss of detecting the tokens that the generator replaced, times the masked tokens: ().
+
+    hidden (M, D) are the generator's transformed hidden states of the masked tokens. The binary
+    cross-entropy is a mean over all real tokens, padding excepted, with the weight of section 3.3.
+    """
+    ids = batch.texts.input_ids.flatten()
+    original = ids.index_copy(0, batch.positions, batch.labels)
+    corrupted = original.index_copy(0, batch.positions, sample_tokens(hidden, output))
+    replaced = (corrupted != original).view_as(batch.texts.input_ids)  # (B, T)
+    logits = model.detect(
+        corrupted.view_as(batch.texts.input_ids), batch.mask, positions=batch.token_positions
+    )
+    real = batch.texts.attention_mask
+    if real is not None:
+        logits, replaced = logits[real], replaced[real]
+    detection = F.binary_cross_entropy_with_logits(logits.float(), replaced.float())
+    return DETECTION_WEIGHT * len(batch.labels) * detection

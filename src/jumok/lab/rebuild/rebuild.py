@@ -13,7 +13,7 @@ from jumok.errors import DataError, StorageError
 from jumok.lab.rebuild.headlines import build_headlines
 from jumok.lab.rebuild.korean_english import Read, build_korean_english
 from jumok.lab.rebuild.reviews import build_reviews
-from jumok.lab.rebuild.sources import HOST, read_source
+from jumok.lab.rebuild.sources import read_source
 
 Build = Callable[[Read], Iterator[tuple[str, bytes]]]
 
@@ -25,7 +25,7 @@ BUILDS: Mapping[str, Build] = {  # by the folder of the files
 
 
 def build_corpus(
-    corpus: Corpus, clones: Path | None = None, *, host: str = HOST, folder: Path | None = None
+    corpus: Corpus, clones: Path | None = None, *, folder: Path | None = None
 ) -> Iterator[Path]:
     """Build the files of a corpus into the user's cache; yields each of them.
 
@@ -48,7 +48,7 @@ def build_corpus(
         for file in each.files
         if each.folder(file) == name
     }
-    read = partial(read_source, folder=clones, host=host)
+    read = partial(read_source, folder=clones)
     for file_name, content in BUILDS[name](read):
         file = known[file_name]
         found = hashlib.sha256(content).hexdigest()

@@ -20,19 +20,6 @@ from jumok.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class SentencePairs:
-    """Sources and their reference targets."""
-
-    sources: Sequence[str]
-    targets: Sequence[str]
-
-    @classmethod
-    def from_table(cls, table: Table) -> "SentencePairs":
-        """The pairs of a table with the columns `source` and `target`."""
-        return cls(list(table.column("source")), list(table.column("target")))
-
-
-@dataclass(frozen=True)
 class Seq2SeqEncoder:
     """Texts to ids: a source ends with [EOS]; a target is between [BOS] and [EOS].
 
@@ -51,9 +38,9 @@ class Seq2SeqEncoder:
         """[BOS] pieces [EOS]; the pieces and [EOS] are truncated to the model's length."""
         return self.target_rows(encode_cached(texts, self.target_tokenizer))
 
-    def pairs(self, pairs: SentencePairs) -> tuple[Ragged, Ragged]:
-        """The ids of both sides."""
-        return self.sources(pairs.sources), self.targets(pairs.targets)
+    def pairs(self, table: Table) -> tuple[Ragged, Ragged]:
+        """The ids of the columns `source` and `target`."""
+        return self.sources(table.column("source")), self.targets(table.column("target"))
 
     def source_rows(self, rows: Ragged) -> Ragged:
         """Rows of source pieces with their special tokens."""

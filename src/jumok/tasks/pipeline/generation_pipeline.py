@@ -16,7 +16,7 @@ from jumok.tasks.pipeline.backends import DecoderBackends
 from jumok.tasks.pipeline.generation_rules import describe_processors, generation_processors
 from jumok.tasks.pipeline.output_warnings import unread_tokens, with_warnings
 from jumok.tasks.pipeline.outputs import GeneratedText
-from jumok.tasks.pipeline.pipeline import Pipeline, draft_error, ensemble_error
+from jumok.tasks.pipeline.pipeline import Pipeline, combination_error
 from jumok.tasks.pipeline.segments import Split, predict_parts, splitter, stream_parts
 from jumok.tasks.pipeline.text_inputs import Pair
 from jumok.tasks.recipe.recipe import Recipe
@@ -192,19 +192,8 @@ class GenerationPipeline(Pipeline[GeneratedText]):
         models = list(self.ensemble_models)
         for each in others:
             if not isinstance(each, GenerationPipeline) or type(each.model) is not type(self.model):
-                raise ensemble_error(self, each)
-            self._check_same_tokenizers(each)
-            limit, required = each.recipe.model.max_length, self.recipe.model.max_length
-            if limit < required and self.task.reads_source:
-                raise InputError(
-                    "pipeline.ensemble_order",
-                    "the first run of an ensemble must have the smallest model.max_length, got "
-                    "{recipe} with {required} and {recipe_2} with {limit}",
-                    recipe=self.recipe.name,
-                    required=required,
-                    recipe_2=each.recipe.name,
-                    limit=limit,
-                )
+                raise combination_error(self, each)
+            self._check_partner(each)
             models += [each.model, *each.ensemble_models]
         _check_coverage(self.recipe, models)
         other = self._copy_with(self.recipe)
@@ -219,25 +208,14 @@ class GenerationPipeline(Pipeline[GeneratedText]):
         """
         recipe = self.recipe
         if type(draft.model) is not type(self.model):
-            raise draft_error(self, draft)
-        self._check_same_tokenizers(draft)
+            raise combination_error(self, draft)
+        self._check_partner(draft)
         if recipe.decoding.beam > 1 or recipe.decoding.n_best > 1:
             raise InputError(
                 "pipeline.speculative_needs_beam_1",
                 "speculative decoding needs decoding.beam=1 and n_best=1, got {beam} and {n_best}",
                 beam=recipe.decoding.beam,
                 n_best=recipe.decoding.n_best,
-            )
-        limit, required = draft.recipe.model.max_length, recipe.model.max_length
-        if limit < required and self.task.reads_source:
-            raise InputError(
-                "pipeline.draft_too_short",
-                "model.max_length of the draft {recipe} must be at least {required} as in "
-                "{recipe_2}, got {limit}",
-                recipe=draft.recipe.name,
-                required=required,
-                recipe_2=recipe.name,
-                limit=limit,
             )
         assert isinstance(draft.model, EncoderDecoder | LanguageModel)
         drafted = self._copy_with(recipe)
@@ -251,8 +229,8 @@ class GenerationPipeline(Pipeline[GeneratedText]):
         other.model = change(self.model)
         return other
 
-    def _check_same_tokenizers(self, other: Pipeline) -> None:
-        """Raise InputError when another run has different tokenizers."""
+    def _check_partner(self, other: Pipeline) -> None:
+        """Raise InputError when another run has different tokenizers, or reads shorter texts."""
         if other.vocabulary.fingerprint != self.vocabulary.fingerprint or (
             other.target_vocabulary.fingerprint != self.target_vocabulary.fingerprint
         ):
@@ -262,6 +240,17 @@ class GenerationPipeline(Pipeline[GeneratedText]):
                 "vocabulary.file naming the other's",
                 recipe=self.recipe.name,
                 recipe_2=other.recipe.name,
+            )
+        limit, required = other.recipe.model.max_length, self.recipe.model.max_length
+        if limit < required and self.task.reads_source:
+            raise InputError(
+                "pipeline.shorter_partner",
+                "the first run must have the smallest model.max_length, got {recipe} with "
+                "{required} and {recipe_2} with {limit}",
+                recipe=self.recipe.name,
+                required=required,
+                recipe_2=other.recipe.name,
+                limit=limit,
             )
 
     def with_alignment(self) -> Self:

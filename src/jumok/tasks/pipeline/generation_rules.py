@@ -119,19 +119,17 @@ def _biases(value: Any, size: int) -> list[tuple[tuple[int, ...], float]]:
     """The pairs of ids and bias; raises InputError for others."""
     pairs = value if isinstance(value, list) else [value]
     for pair in pairs:
-        if (
-            not isinstance(pair, list)
-            or len(pair) != 2
-            or not isinstance(pair[0], list)
-            or isinstance(pair[1], bool)
-            or not isinstance(pair[1], int | float)
-        ):
-            raise InputError(
-                "pipeline.sequence_bias",
-                "{generation_config}: sequence_bias must be a list of [ids, number], got {value}",
-                generation_config=GENERATION_CONFIG,
-                value=str(pair)[:60],
-            )
+        match pair:
+            case [list(), int() | float() as bias] if not isinstance(bias, bool):
+                pass
+            case _:
+                raise InputError(
+                    "pipeline.sequence_bias",
+                    "{generation_config}: sequence_bias must be a list of [ids, number], got "
+                    "{value}",
+                    generation_config=GENERATION_CONFIG,
+                    value=str(pair)[:60],
+                )
         _check_ids("sequence_bias", pair[0], size)
     return list({tuple(ids): float(bias) for ids, bias in pairs}.items())  # the last one counts
 

@@ -4,12 +4,12 @@ Shapes: n lines, D model width, k results.
 """
 
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jumok.errors import InputError
+from jumok.config_io import check_choice
 from jumok.tasks.pipeline.vector_index import Match, VectorIndex, Vectors, best_matches
 from jumok.text.bm25 import BigramIndex
 
@@ -44,13 +44,7 @@ class HybridIndex:
         there. Lines of equal score come in the order of the file, and blank ones, or ones that
         share no bigram for "bm25", never. Raises InputError for another method.
         """
-        if method not in get_args(SearchMethod):
-            raise InputError(
-                "search.unknown_method",
-                "method must be one of {known}, got {method!r:.40}",
-                known=", ".join(get_args(SearchMethod)),
-                method=method,
-            )
+        check_choice("method", method, SearchMethod)
         if method == "vectors":
             return self._vectors.search(query, k)
         bm25 = np.where(scores := self._bigrams.scores(text), scores, -np.inf)

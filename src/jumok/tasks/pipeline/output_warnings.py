@@ -33,19 +33,14 @@ def with_warnings(
     found = warned(outputs, text_warnings(pipeline, texts, unread))
     if pipeline.task.answer != "masks":
         return found
-    return [output if _has_mask(pipeline, output.text) else _not_masked(output) for output in found]
-
-
-def _has_mask(pipeline: "Pipeline", text: str) -> bool:
     from jumok.tasks.pipeline.fill_mask import split_at_masks  # only for masked language models
 
-    return len(split_at_masks(text, pipeline.vocabulary)) > 1
-
-
-def _not_masked(output: OutputT) -> OutputT:
     warning = OutputWarning("no_mask", "the text has no [MASK], so nothing is predicted")
-    changes: Any = {"warnings": (*output.warnings, warning)}
-    return replace(output, **changes)
+    for i, output in enumerate(found):
+        if len(split_at_masks(output.text, pipeline.vocabulary)) < 2:
+            changes: Any = {"warnings": (*output.warnings, warning)}
+            found[i] = replace(output, **changes)
+    return found
 
 
 def text_warnings(

@@ -236,13 +236,13 @@ class Pipeline(Generic[OutputT]):
         The ids are those of this model's tokenizer, with or without its special tokens; a prompt
         of the model's files is put in front. Raises InputError for ids that the tokenizer lacks.
         """
-        from jumok.tasks.pipeline.text_vectors import id_vectors
+        from jumok.tasks.pipeline.text_vectors import text_vectors
 
         if self.is_own:
             raise own_model_error(self)
         own = self.sentence_encoding or self.default_encoding
         prompt = self.vocabulary.encode(own.prompt("")) if own.prompt("") else []
-        return id_vectors(
+        return text_vectors(
             self.model,
             [[*prompt, *row] for row in rows] if prompt else rows,
             self.vocabulary,
@@ -331,7 +331,7 @@ class Pipeline(Generic[OutputT]):
         Raises InputError for different tokenizers, for models that generate no text or are of
         different classes, for others with a smaller max_length, and for coverage.
         """
-        raise ensemble_error(self, self)
+        raise combination_error(self, self)
 
     def with_draft(self, draft: "Pipeline") -> "Pipeline":
         """A pipeline with the same outputs by speculative decoding with a smaller draft model.
@@ -339,7 +339,7 @@ class Pipeline(Generic[OutputT]):
         Raises InputError for models that generate no text or have different tokenizers, for a
         draft with a smaller max_length, and where more than one output is generated per text.
         """
-        raise draft_error(self, draft)
+        raise combination_error(self, draft)
 
     def with_models(self, change: Callable[[nn.Module], nn.Module]) -> "Pipeline":
         """A pipeline with `change` applied to its model and to the models of its ensemble."""
@@ -428,21 +428,17 @@ def _check_tokenizer_size(tokenizer: Tokenizer, size: int) -> None:
         )
 
 
-def ensemble_error(first: Pipeline, other: Pipeline) -> InputError:
-    """The error for runs that are no ensemble."""
-    for each in (first, other):
-        if not each.task.generates:
-            return InputError(
-                "pipeline.ensemble_needs_generation",
-                "an ensemble needs models that generate text ({generative}), got task {task}",
-                generative=", ".join(tasks_with(lambda task: task.generates)),
-                task=each.recipe.task,
-            )
+def combination_error(first: Pipeline, other: Pipeline) -> InputError:
+    """The error for models that are no ensemble, or no model and its draft."""
     return InputError(
-        "pipeline.ensemble_of_other_tasks",
-        "the models of an ensemble must be of one class, got {kind} and {kind_2}",
+        "pipeline.not_combinable",
+        "models that generate together must be of one class and of a task that generates text "
+        "({generative}), got {kind} for {task} and {kind_2} for {task_2}",
+        generative=", ".join(tasks_with(lambda task: task.generates)),
         kind=type(first.model).__name__,
+        task=first.recipe.task,
         kind_2=type(other.model).__name__,
+        task_2=other.recipe.task,
     )
 
 
@@ -453,16 +449,4 @@ def own_model_error(pipeline: Pipeline) -> InputError:
         "hidden states and vectors need a Transformer of jumok, got the model {name} of one's own; "
         "call .model, a module of PyTorch",
         name=pipeline.recipe.model.architecture,
-    )
-
-
-def draft_error(pipeline: Pipeline, draft: Pipeline) -> InputError:
-    """The error for a draft of another task, or of a task that generates no text."""
-    generative = tasks_with(lambda task: task.generates)
-    return InputError(
-        "pipeline.draft_of_other_task",
-        "a draft must be of the same task, one of {generative}, got {task} for {task_2}",
-        generative=", ".join(generative),
-        task=draft.recipe.task,
-        task_2=pipeline.recipe.task,
     )

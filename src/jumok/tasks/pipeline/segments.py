@@ -20,7 +20,7 @@ _LATIN = tuple(f"{string.ascii_letters}{string.digits}{string.punctuation}")
 Split = Callable[[str], Iterator[tuple[str, str]]]  # a text into what is read, and what follows it
 
 
-def split_sentences(line: str, language: str = "ko") -> list[str]:
+def split_sentences(line: str) -> list[str]:
     """The sentences of a line, each with the spaces that follow it.
 
     >>> split_sentences("3.5점입니다. Dr. Kim도 왔어요! 네")
@@ -28,7 +28,7 @@ def split_sentences(line: str, language: str = "ko") -> list[str]:
     """
     import sentencex
 
-    found = [str(sentence) for sentence in sentencex.segment(language, line)]
+    found = [str(sentence) for sentence in sentencex.segment("ko", line)]
     return found if "".join(found) == line else [line]
 
 

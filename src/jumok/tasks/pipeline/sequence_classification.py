@@ -73,6 +73,12 @@ def _has_types(model: nn.Module, tokenizer: Tokenizer) -> bool:
     return uses_token_types(tokenizer, n_segments, pooling)
 
 
+def outputs_of(pipeline: Pipeline, rows: Ragged) -> Tensor:
+    """The outputs (n, L) float32 of the model of a pipeline for input ids, in their order."""
+    tokenizer, device = pipeline.vocabulary, pipeline.device
+    return predict_all(pipeline.model, rows, tokenizer, device, pipeline.processes)
+
+
 @torch.inference_mode()
 def predict_all(
     model: nn.Module,

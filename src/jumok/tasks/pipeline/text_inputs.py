@@ -1,8 +1,9 @@
 """The arguments of models that read texts: a text or several, pairs, and their checks."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeGuard, TypeVar, get_args
+from typing import TypeGuard, TypeVar, cast
 
+from jumok.config_io import check_choice
 from jumok.errors import InputError
 from jumok.models.config import SentencePooling
 from jumok.text.limits import check_text_length
@@ -88,14 +89,8 @@ def check_pooling(name: str) -> SentencePooling:
     >>> check_pooling("mean")
     'mean'
     """
-    for known in get_args(SentencePooling):
-        if name == known:
-            return known  # type: ignore[no-any-return]
-    raise InputError(
-        "pipeline.unknown_pooling",
-        'pooling must be "first", "mean", "max" or "last", got {name!r}',
-        name=name,
-    )
+    check_choice("pooling", name, SentencePooling)
+    return cast(SentencePooling, name)
 
 
 def chosen_normalization(normalize: bool | None, normalize_embeddings: bool | None) -> bool | None:

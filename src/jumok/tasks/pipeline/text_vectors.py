@@ -31,7 +31,7 @@ Vectors = NDArray[np.float32]
 @torch.inference_mode()
 def text_vectors(
     model: nn.Module,
-    texts: Sequence[str],
+    texts: Sequence[str] | Sequence[Sequence[int]],
     tokenizer: Tokenizer,
     max_length: int,
     device: torch.device,
@@ -41,54 +41,20 @@ def text_vectors(
 ) -> Vectors:
     """The vectors (n, D) float32 of texts, in order; special tokens count, padding does not.
 
-    Raises InputError for a model that is not an encoder.
-    """
-    encode = _encoder(model, tokenizer, max_length, encoding)
-    rows = encode([text.lower() for text in texts] if encoding.lower_case else texts)
-    return _vectors(model, rows, tokenizer, device, encoding=encoding, normalize=normalize)
-
-
-@torch.inference_mode()
-def id_vectors(
-    model: nn.Module,
-    rows: Sequence[Sequence[int]],
-    tokenizer: Tokenizer,
-    max_length: int,
-    device: torch.device,
-    *,
-    encoding: SentenceEncoding,
-    normalize: bool,
-) -> Vectors:
-    """The vectors (n, D) float32 of texts whose token ids are given.
-
-    The ids are those of the texts, with or without the special tokens of the tokenizer. Raises
+    Instead of texts their token ids, with or without the special tokens of the tokenizer. Raises
     InputError for a model that is not an encoder, and for ids that the tokenizer does not have.
     """
-    for row in rows:
-        check_ids(row, tokenizer)
-    encode = _encoder(model, tokenizer, max_length, encoding)
-    plain = Ragged.from_lists([without_special_ids(row, tokenizer) for row in rows])
-    ids = encode.add_special_tokens(plain)
-    return _vectors(model, ids, tokenizer, device, encoding=encoding, normalize=normalize)
-
-
-def _encoder(
-    model: nn.Module, tokenizer: Tokenizer, max_length: int, encoding: SentenceEncoding
-) -> TextEncoder:
     check_encodes(model)
-    return TextEncoder(tokenizer, min(max_length, encoding.max_length or max_length))
-
-
-def _vectors(
-    model: nn.Module,
-    rows: Ragged,
-    tokenizer: Tokenizer,
-    device: torch.device,
-    *,
-    encoding: SentenceEncoding,
-    normalize: bool,
-) -> Vectors:
-    """The vectors (n, D) float32 of input ids."""
+    encode = TextEncoder(tokenizer, min(max_length, encoding.max_length or max_length))
+    spelled = [text for text in texts if isinstance(text, str)]
+    if len(spelled) == len(texts):
+        rows = encode([text.lower() for text in spelled] if encoding.lower_case else spelled)
+    else:
+        ids = [[*row] for row in texts if not isinstance(row, str)]
+        for row in ids:
+            check_ids(row, tokenizer)
+        bare = Ragged.from_lists([without_special_ids(row, tokenizer) for row in ids])
+        rows = encode.add_special_tokens(bare)
     session = text_session(model)
     if session is not None:
         plain = not encoding.steps

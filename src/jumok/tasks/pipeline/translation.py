@@ -149,11 +149,15 @@ def _translate(
             continue
         chosen = model.with_decoding([f"alignment={MIN_LINK}"]) if needs_links else model
         for first in range(0, len(rows), CHUNK):
-            outputs = [_as_text(each) for each in chosen.predict(rows[first : first + CHUNK])]
-            new = [_kept(output, found.get(output.text)) for output in outputs]
+            new: list[GeneratedText] = []
+            for output in chosen.predict(rows[first : first + CHUNK]):
+                assert isinstance(output, GeneratedText)  # by the task
+                known = found.get(output.text)  # in the memory, perhaps corrected by hand
+                same = known is None or known.output == output.output
+                new.append(output if known is None or same else known)
             memory.add((each.text, each.output, each.links) for each in new)
             found |= {each.text: each for each in new}
-            done += len(outputs)
+            done += len(new)
             progress(done, len(linked))
     return found, len(missing)
 
@@ -189,18 +193,6 @@ def _check_translates(model: TextModel) -> None:
             "sequence_to_sequence",
             task=task,
         )
-
-
-def _as_text(output: Output) -> GeneratedText:
-    assert isinstance(output, GeneratedText)  # by the task
-    return output
-
-
-def _kept(output: GeneratedText, known: GeneratedText | None) -> GeneratedText:
-    """The output, or what the memory has, which may have been corrected by hand."""
-    if known is None or known.output == output.output:
-        return output
-    return known
 
 
 def _output(block: Block, found: dict[str, GeneratedText]) -> GeneratedText:

@@ -7,6 +7,7 @@ without it the run is not opened.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +50,7 @@ def used_extensions(recipe: object) -> list[Extension]:
     """The records of the parts that a recipe names and that are not of jumok."""
     found = []
     for key, registry in REGISTRIES.items():
-        name: Any = recipe
-        for attribute in key.split("."):
-            name = getattr(name, attribute)
+        name = attrgetter(key)(recipe)
         if name in registry:  # not a metric of the task, or none
             found.append(registry.extension(name))
     return [extension for extension in found if extension is not None]

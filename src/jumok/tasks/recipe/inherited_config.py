@@ -10,6 +10,7 @@ from jumok.config_io import ConfigDict, Overrides, apply_overrides, read_toml
 from jumok.errors import RecipeError
 from jumok.models.config import TransformerConfig
 from jumok.pretrained.hub import find_model, is_hf_folder
+from jumok.tasks.recipe.fixed_values import shown
 
 ORIGIN_FOLDER = "origin"  # in an imported run: the JSON files of the original checkpoint
 
@@ -70,9 +71,9 @@ def check_same_architecture(
                 "model.{name} must be {toml} as in {folder}, got {toml_2}; leave it out, or "
                 "initialize from another run",
                 name=name,
-                toml=_toml(expected),
+                toml=shown(expected),
                 folder=folder,
-                toml_2=_toml(value),
+                toml_2=shown(value),
             )
 
 
@@ -99,7 +100,3 @@ def _inherited_from(folder: Path) -> ConfigDict:
 def _is_addable(name: str, value: object) -> bool:
     """Whether the new model may have it where the run has none: a new segment embedding."""
     return name == "n_segments" and value == 0
-
-
-def _toml(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) or value is None else str(value)

@@ -11,6 +11,7 @@ from jumok.atomic_io import expand_home
 from jumok.config_io import (
     ConfigDict,
     Overrides,
+    check_range,
     from_dict,
     read_toml,
     suggest,
@@ -25,6 +26,7 @@ from jumok.models.config import TransformerConfig
 from jumok.nn.losses import LOSSES
 from jumok.tasks.own_model import check_own_recipe
 from jumok.tasks.recipe.extensions import check_extensions
+from jumok.tasks.recipe.fixed_values import check_values, for_task, with_key
 from jumok.tasks.recipe.inherited_config import INHERITED, inherit_model_config
 from jumok.tasks.recipe.shipped_start import SHIPPED, with_pretrained
 from jumok.tasks.recipe.tables import (
@@ -55,6 +57,8 @@ TABLES: Mapping[str, str] = {
     "similarity": "which compares no vectors of texts",
     "distillation": "which has no loss for it",
 }
+COLUMNS = ("text", "pair", "label", "score", "tags", "source", "target")  # of [data]
+AUGMENTATIONS = ("subword_sampling", "token_dropout", "rdrop_alpha")  # of which a task has some
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,11 +105,10 @@ class Recipe:
         if not self.decoding.sample and self.decoding.seed == 0:  # as earlier versions wrote it
             object.__setattr__(self, "decoding", replace(self.decoding, seed=None))
         _check_unused(self)
-        _check_augmentation(self)
-        _check_vocabulary(self)
+        if self.vocabulary.pretokenizer != "none":
+            check_pretokenized(self)
         get_task(self.task).check_recipe(self)
         _check_pairs(self)
-        _check_distillation(self)
         _check_method(self)
         _check_ranking(self)
         if self.training.lora.rank and not self.model.init:
@@ -313,19 +316,12 @@ def _check_choices(recipe: Recipe) -> None:
             task=recipe.task,
             metric=recipe.metric,
         )
-    if own and not spec.compares_rows:
-        raise RecipeError(
-            "recipe.own_metric_not_for_task",
-            "a metric of one's own needs an answer for each row, which the task {task} does not "
-            "have, got {metric}; leave it out",
-            task=recipe.task,
-            metric=recipe.metric,
-        )
-    if recipe.metric is not None and not own and recipe.metric not in spec.metrics:
+    known = (*spec.metrics, *(METRICS.names() if spec.compares_rows else ()))
+    if recipe.metric not in (None, *known):
         raise RecipeError(
             "recipe.metric_not_for_task",
             "metric must be one of {metrics} for the task {task}, got {metric}",
-            metrics=", ".join((*spec.metrics, *METRICS.names())),
+            metrics=", ".join(known),
             task=recipe.task,
             metric=recipe.metric,
         )
@@ -344,27 +340,15 @@ def _check_loss(recipe: Recipe) -> None:
     if recipe.loss is None:
         return
     LOSSES.check(recipe.loss)
-    for key, value, wanted in (
-        ("training.label_smoothing", recipe.training.label_smoothing, 0.0),
-        ("training.method", recipe.training.method, "fine-tune"),
-        ("distillation.teachers", recipe.distillation.teachers, ()),
-        ("model.generator", recipe.model.generator, 0.0),
-        (
-            "augmentation.rdrop_alpha",
-            recipe.augmentation.rdrop_alpha * get_task(recipe.task).generates,
-            0.0,
-        ),
-    ):
-        if value != wanted:
-            raise RecipeError(
-                "recipe.not_with_own_loss",
-                '{key} must be {wanted!r} with loss = "{loss}", got {value!r}: it belongs to the '
-                "loss of the task; leave one of them out",
-                key=key,
-                wanted=wanted,
-                loss=recipe.loss,
-                value=value,
-            )
+    of_task: dict[str, object] = {
+        "training.label_smoothing": 0.0,
+        "training.method": "fine-tune",
+        "distillation.teachers": (),
+        "model.generator": 0.0,
+    }
+    if get_task(recipe.task).generates:
+        of_task["augmentation.rdrop_alpha"] = 0.0
+    check_values(recipe, of_task, with_key(f'loss = "{recipe.loss}"'))
 
 
 def _check_unused(recipe: Recipe) -> None:
@@ -384,113 +368,42 @@ def _check_unused(recipe: Recipe) -> None:
                 task=task,
                 reason=reason,
             )
-    columns = spec.columns
-    for column in ("text", "pair", "label", "score", "tags", "source", "target"):
-        read = {column, *(["labels"] if column == "label" else [])}
-        if getattr(recipe.data, column) and not read & set(columns):
-            raise RecipeError(
-                "recipe.column_not_for_task",
-                "data.{column} must be left out for the task {task}, which reads {columns}",
-                column=column,
-                task=task,
-                columns=", ".join(columns),
-            )
-    if spec.unsmoothed and recipe.training.label_smoothing:
-        raise RecipeError(
-            "recipe.label_smoothing_not_for_task",
-            "training.label_smoothing must be 0 for the task {task}, {unsmoothed}, got "
-            "{label_smoothing}",
-            task=task,
-            unsmoothed=spec.unsmoothed,
-            label_smoothing=recipe.training.label_smoothing,
-        )
-    if model.generator and "generator" not in spec.model_keys:
-        raise RecipeError(
-            "recipe.generator_not_for_task",
-            "model.generator must be left out for the task {task}, which replaces no tokens",
-            task=task,
-        )
-    if model.tagging != "pieces" and "tagging" not in spec.model_keys:
-        raise RecipeError(
-            "recipe.tagging_not_for_task",
-            "model.tagging must be left out for the task {task}, which has no tags",
-            task=task,
-        )
-    if recipe.masking.cooccurrence_init and model.init:
-        raise RecipeError(
-            "recipe.cooccurrence_with_init",
-            "masking.cooccurrence_init must be false with model.init, which has embeddings; "
-            "leave one of them out",
-        )
-    if model.scale_output and "scale_output" not in spec.model_keys and not model.init:
-        raise RecipeError(
-            "recipe.scale_output_not_for_task",
-            "model.scale_output must be left out for the task {task}, whose model scales no output",
-            task=task,
-        )
-    if not model.n_layers and model.kind != "encoder":
-        raise RecipeError(
-            "recipe.no_layers",
-            'model.n_layers must be at least 1 for model.kind "{kind}", got 0; only an encoder can '
-            "be token vectors alone",
-            kind=model.kind,
-        )
-    if model.n_decoder_layers is not None and model.kind == "encoder" and not model.init:
-        raise RecipeError(
-            "recipe.decoder_layers_of_encoder",
-            'model.n_decoder_layers must be left out for model.kind "encoder", which has no '
-            "decoder, got {n_decoder_layers}",
-            n_decoder_layers=model.n_decoder_layers,
-        )
-
-
-def _check_augmentation(recipe: Recipe) -> None:
-    """Raise InputError for an augmentation that the task or its data do not support."""
-    augmentation = recipe.augmentation
-    for key in ("subword_sampling", "token_dropout", "rdrop_alpha"):
-        value = getattr(augmentation, key)
-        if value and key not in get_task(recipe.task).augmentations:
-            available = [name for name in TASKS.names() if key in get_task(name).augmentations]
-            raise RecipeError(
-                "recipe.augmentation_not_for_task",
-                "augmentation.{key} must be 0 for the task {task}, got {value}; it is available "
-                "for {available}",
-                key=key,
-                task=recipe.task,
-                value=value,
-                available=", ".join(available),
-            )
-    if recipe.data.pieces and augmentation.subword_sampling:
-        raise RecipeError(
-            "recipe.subword_sampling_of_pieces",
-            "augmentation.subword_sampling must be 0 with data.pieces, which are tokenized "
-            "already; set one of them to 0 or false",
-        )
-
-
-def _check_vocabulary(recipe: Recipe) -> None:
-    """Raise InputError for [vocabulary] settings that conflict with the task or `model.init`."""
-    task = get_task(recipe.task)
-    if not recipe.vocabulary.joint and not task.two_vocabularies:
-        raise RecipeError(
-            "recipe.two_vocabularies_not_for_task",
-            "vocabulary.joint must be true for the task {task}, which has one kind of text",
-            task=recipe.task,
-        )
-    if recipe.vocabulary.file and recipe.model.init:
-        raise RecipeError(
-            "recipe.vocabulary_file_with_init",
-            "vocabulary.file and model.init both name a vocabulary; leave out vocabulary.file",
-        )
-    if recipe.vocabulary.pretokenizer != "none":
-        check_pretokenized(recipe)
-    if recipe.data.pieces and not task.reads_pieces:
-        raise RecipeError(
-            "recipe.pieces_not_for_task",
-            "data.pieces must be false for the task {task}; only classification reads tokenized "
-            "texts",
-            task=recipe.task,
-        )
+    unused: dict[str, object] = {
+        f"augmentation.{key}": 0.0 for key in AUGMENTATIONS if key not in spec.augmentations
+    }
+    read = {*spec.columns, *(["label"] if "labels" in spec.columns else [])}
+    unused |= {f"data.{column}": "" for column in COLUMNS if column not in read}
+    if not spec.smooths_labels:
+        unused["training.label_smoothing"] = 0.0
+    for key, default in (("generator", 0.0), ("tagging", "pieces"), ("scale_output", False)):
+        if key not in spec.model_keys and not (key == "scale_output" and model.init):
+            unused[f"model.{key}"] = default
+    if not spec.two_vocabularies:
+        unused["vocabulary.joint"] = True
+    if not spec.reads_pieces:
+        unused["data.pieces"] = False
+    if spec.answer != "masks":
+        unused["distillation.layer"] = 0
+    if spec.answer != "vector":
+        unused["distillation.token_vectors"] = False
+    check_values(recipe, unused, for_task(task))
+    if model.init:
+        inherited = {"masking.cooccurrence_init": False, "vocabulary.file": ""}
+        check_values(recipe, inherited, with_key("model.init"))
+    elif model.kind == "encoder":
+        check_values(recipe, {"model.n_decoder_layers": None}, with_key('model.kind = "encoder"'))
+    single_texts = {"distillation.corpus": "", "distillation.texts": ""}  # what they add
+    if recipe.data.pieces:
+        tokenized = {"augmentation.subword_sampling": 0.0, **single_texts}
+        check_values(recipe, tokenized, with_key("data.pieces"))
+    if spec.answer == "vector" and not recipe.distillation.teachers:
+        of_teachers = {"distillation.token_vectors": False}
+        check_values(recipe, of_teachers, with_key("no distillation.teachers"))
+    if recipe.paired and spec.answer != "vector":
+        check_values(recipe, single_texts, with_key("pairs of texts"))
+    if model.kind != "encoder":
+        alone = "; only an encoder can be token vectors alone"
+        check_range("model.n_layers", model.n_layers, "[1, inf)", alone)
 
 
 def check_pretokenized(recipe: Recipe) -> None:
@@ -575,30 +488,4 @@ def _check_ranking(recipe: Recipe) -> None:
             "recipe.ranking_of_pairs",
             'regression.loss = "ranking" needs the task regression with data.pair, '
             'training.method = "fine-tune" and no [augmentation]; leave it out',
-        )
-
-
-def _check_distillation(recipe: Recipe) -> None:
-    """Raise InputError for added texts where a row is not one plain text, and unused keys."""
-    config, answer = recipe.distillation, get_task(recipe.task).answer
-    if config.layer and answer != "masks":
-        raise RecipeError(
-            "recipe.distillation_layer_not_for_task",
-            "distillation.layer is for the task masked_language_modeling; leave it out",
-        )
-    if answer == "vector" and config.teachers:  # of pairs
-        return
-    if config.token_vectors:
-        raise RecipeError(
-            "recipe.token_vectors_not_for_task",
-            "distillation.token_vectors is for the task similarity with distillation.teachers; "
-            "leave it out",
-        )
-    added = config.corpus or config.texts
-    if added and (recipe.paired or recipe.data.pieces):
-        raise RecipeError(
-            "recipe.added_texts_of_pairs",
-            "distillation.corpus and texts must be left out for pairs of texts and data.pieces: "
-            "they add single texts, got {added!r}",
-            added=added,
         )

@@ -189,21 +189,13 @@ class RegressionConfig:
 
     def __post_init__(self) -> None:
         check_choices(self, "regression")
-        if not self.lowest < self.highest:
+        if not self.lowest < self.highest or not math.isfinite(self.span):
             raise RecipeError(
                 "recipe.regression_range",
-                "regression.lowest must be below highest, got {lowest} and {highest}; give the "
-                "range of the scores",
+                "regression.lowest must be below highest, both finite, got {lowest} and {highest}; "
+                "give the range of the scores",
                 lowest=self.lowest,
                 highest=self.highest,
-            )
-        if not math.isfinite(self.span):
-            raise RecipeError(
-                "recipe.regression_range_not_finite",
-                "regression.highest - regression.lowest must be finite, got {highest} - "
-                "{lowest}; give the range of the scores",
-                highest=self.highest,
-                lowest=self.lowest,
             )
 
     @property

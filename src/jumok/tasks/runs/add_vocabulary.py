@@ -96,17 +96,12 @@ def grown_weights(
     for name, parameter in named_weights(old).items():
         weight = parameter.detach()
         if weight.shape != shapes[name]:
-            former = _words_of(name, added).former_ids
+            is_source = name.startswith(SOURCE_PREFIXES) or "target" not in added
+            former = added["source" if is_source else "target"].former_ids
             rows = [weight[list(ids)].double().mean(0).to(weight.dtype) for ids in former]
             weight = torch.cat([weight, torch.stack(rows)])
         weights[name] = weight
     return weights
-
-
-def _words_of(name: str, added: Mapping[str, AddedWords]) -> AddedWords:
-    """The words whose rows are appended to a tensor."""
-    is_source = name.startswith(SOURCE_PREFIXES) or "target" not in added
-    return added["source"] if is_source else added["target"]
 
 
 def _added(tokenizers: TokenizerPair, words: Sequence[str], side: Side) -> dict[str, AddedWords]:

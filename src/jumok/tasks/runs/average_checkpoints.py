@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from jumok.config_io import check_range
 from jumok.device import peak_memory_bytes, versions
 from jumok.errors import InputError
 from jumok.models.weights import load_weights, named_weights
@@ -75,14 +76,8 @@ def mean_weights(weights: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
 def _last(run: Run, last: int) -> list[Checkpoint]:
     """The newest checkpoints of a run, as many as requested."""
     keep = run.recipe().training.keep_checkpoints
-    if not 2 <= last <= keep:
-        raise InputError(
-            "run.number_of_checkpoints",
-            "the number of checkpoints must be from 2 to {keep}, as many as the run keeps, got "
-            "{last}; choose fewer, or train with a larger training.keep_checkpoints",
-            keep=keep,
-            last=last,
-        )
+    advice = "; as many as the run keeps (training.keep_checkpoints)"
+    check_range("the number of checkpoints", last, f"[2, {keep}]", advice)
     found = CheckpointStore(run.folder, keep).last(last)
     if len(found) < last:
         raise InputError(

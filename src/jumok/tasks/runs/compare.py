@@ -14,7 +14,7 @@ import torch
 from jumok.atomic_io import sha256_of, write_atomically
 from jumok.config_io import to_dict
 from jumok.data.table import Table
-from jumok.errors import InputError, and_list
+from jumok.errors import InputError
 from jumok.evaluation.bootstrap import Difference, paired_bootstrap
 from jumok.evaluation.recipe_difference import recipe_difference
 from jumok.tasks.pipeline.encoder_choice import with_packed_encoder
@@ -122,26 +122,23 @@ def group_by_seed(recipes: Sequence[Recipe]) -> list[list[int]]:
 
 def check_comparable(pipelines: Sequence[Pipeline]) -> None:
     """Raise InputError unless the runs have one task that can be compared, and the same labels."""
-    tasks = {pipeline.recipe.task for pipeline in pipelines}
-    if len(tasks) > 1:
-        raise InputError(
-            "run.different_tasks",
-            "the runs must have the same task, got {tasks}",
-            tasks=", ".join(sorted(tasks)),
-        )
-    (task,) = tasks
-    if not pipelines[0].task.compares_rows:
+    first = pipelines[0]
+    for other in pipelines[1:]:
+        if other.recipe.task != first.recipe.task or {*other.labels} != {*first.labels}:
+            raise InputError(
+                "run.not_comparable",
+                "the runs must have the same task and labels, got {task} with {labels} and "
+                "{task_2} with {labels_2}",
+                task=first.recipe.task,
+                labels=", ".join(sorted(first.labels)[:10]) or "none",
+                task_2=other.recipe.task,
+                labels_2=", ".join(sorted(other.labels)[:10]) or "none",
+            )
+    if not first.task.compares_rows:
         raise InputError(
             "run.rows_not_comparable",
             "runs of the task {task} have no output for single rows to compare; use jumok evaluate",
-            task=task,
-        )
-    labels = {frozenset(pipeline.labels) for pipeline in pipelines}
-    if len(labels) > 1:
-        raise InputError(
-            "run.different_labels",
-            "the runs must have the same labels, got {labels}",
-            labels=and_list(", ".join(sorted(found)[:10]) for found in labels),
+            task=first.recipe.task,
         )
 
 

@@ -10,7 +10,8 @@ from jumok.training.reporting.metrics import (
     Evaluation,
     best_evaluation,
     evaluation_charts,
-    format_duration,
+    evaluation_header,
+    evaluation_texts,
 )
 
 if TYPE_CHECKING:
@@ -64,9 +65,7 @@ class History(Sequence[Mapping[str, Cell]]):
 
     def _texts(self) -> list[tuple[str, ...]]:
         """The header and the rows as texts."""
-        metric = next((row.metric for row in self.evaluations if row.metric), "score")
-        header = ("epoch", "step", "loss", "dev loss", metric, "tokens/s", "time")
-        return [header, *map(_row_texts, self.evaluations)]
+        return [evaluation_header(self.evaluations), *map(evaluation_texts, self.evaluations)]
 
     def __repr__(self) -> str:
         rows = self._texts()
@@ -85,12 +84,6 @@ class History(Sequence[Mapping[str, Cell]]):
             style = ' style="font-weight: bold"' if evaluation is best else ""
             lines.append(f"<tr{style}>{_cells('td', row)}</tr>")
         return f"<table>{''.join(lines)}</table>"
-
-
-def _row_texts(row: Evaluation) -> tuple[str, ...]:
-    speed = "–" if row.tokens_per_second is None else f"{row.tokens_per_second:,.0f}"
-    numbers = ("–" if x is None else f"{x:.4f}" for x in (row.loss, row.dev_loss, row.score))
-    return (f"{row.epoch:.2f}", f"{row.step:,}", *numbers, speed, format_duration(row.seconds))
 
 
 def _cells(tag: str, texts: Iterable[str]) -> str:

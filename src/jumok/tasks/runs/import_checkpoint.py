@@ -17,7 +17,6 @@ from jumok import safetensors_io
 from jumok.atomic_io import atomic_directory, check_empty, sha256_of, write_atomically
 from jumok.config_io import to_dict
 from jumok.decoding import DecodingConfig
-from jumok.decoding.config import EarlyStopping
 from jumok.errors import InputError
 from jumok.foreign_keys import print_not_read
 from jumok.models import TransformerConfig
@@ -62,7 +61,7 @@ from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig, WindowConfig
 from jumok.tasks.registry import get_task
 from jumok.tasks.runs.run import Run
-from jumok.tasks.runs.run_files import FORMAT
+from jumok.tasks.runs.run_files import FORMAT, files_disagree, other_vocabulary
 from jumok.text.pretrained import PretrainedTokenizer
 from jumok.training.config import TrainingConfig
 
@@ -154,12 +153,7 @@ def open_imported(run: Run, dtype: WeightType = "float32") -> ImportedCheckpoint
     tokenizer = load_imported(run.folder) if (run.folder / IMPORTED).is_dir() else None
     model_config = run.read_model_config()
     if tokenizer is not None and not matches(model_config, tokenizer):
-        raise InputError(
-            "run.other_tokenizer",
-            "{folder} must be the tokenizer of {weights_path}; restore the run's own files",
-            folder=run.folder / IMPORTED,
-            weights_path=run.weights_path.name,
-        )
+        raise other_vocabulary(run.folder, IMPORTED)
     origin = _origin(folder, architecture, config, generation, metadata.names)
     imported = _imported(architecture, model, tokenizer, origin, run.folder)
     recipe = run.recipe()
@@ -168,14 +162,7 @@ def open_imported(run: Run, dtype: WeightType = "float32") -> ImportedCheckpoint
         or recipe.model != imported.recipe.model
         or tuple(model_config["labels"]) != imported.labels
     ):
-        raise InputError(
-            "run.three_files_disagree",
-            "{recipe_path}, {config_path} and {folder} describe different models; restore the "
-            "run's own files",
-            recipe_path=run.recipe_path,
-            config_path=run.config_path.name,
-            folder=folder / "config.json",
-        )
+        raise files_disagree(run.folder)
     encoding = read_sentence_encoding(folder / SENTENCE_FOLDER)
     return replace(imported, recipe=recipe, sentence_encoding=encoding)
 
@@ -480,19 +467,16 @@ def _decoding(generation: Mapping[str, Any], architecture: HFArchitecture) -> De
     min_length = (config.non_negative_int("min_length", 0) - 1) * n_start
     min_length = max(config.non_negative_int("min_new_tokens", 0), min_length)
     beam = config.positive_int("num_beams", 1, maximum=1_000)
+    early = generation.get("early_stopping")
     return DecodingConfig(
         beam=beam,
         length_penalty=config.number("length_penalty", 1.0) if beam > 1 else 1.0,
-        early_stopping=_early_stopping(generation.get("early_stopping")) if beam > 1 else False,
+        early_stopping=beam > 1 and ("never" if early == "never" else early is True),
         no_repeat_ngram=config.non_negative_int("no_repeat_ngram_size", 0),
         repetition_penalty=config.number("repetition_penalty", 1.0),
         min_length=min(max(min_length, 0), max_length),
         max_length=max_length,
     )
-
-
-def _early_stopping(value: object) -> EarlyStopping:
-    return "never" if value == "never" else value is True
 
 
 def _name(folder: Path) -> str:

@@ -113,11 +113,9 @@ def load_tokenizers(folder: Path) -> TokenizerPair:
 
 def is_encoder(folder: Path) -> bool:
     """Whether the run in `folder` is an encoder, which has a tokenizer of sources only."""
-    return not is_hf_folder(folder) and _read_kind(folder) == "encoder"
-
-
-def _read_kind(folder: Path) -> str:
-    return str(Run.open(folder).read_model_config()["model"]["kind"])
+    if is_hf_folder(folder):
+        return False
+    return bool(Run.open(folder).read_model_config()["model"]["kind"] == "encoder")
 
 
 def _check_embedding_sizes(

@@ -2,10 +2,10 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 from jumok.atomic_io import check_path_name, expand_home
-from jumok.config_io import from_dict
+from jumok.config_io import check_choice, from_dict
 from jumok.device import find_device, tune_threads
 from jumok.errors import CheckpointError, InputError
 from jumok.models.size import check_model_size
@@ -75,10 +75,7 @@ def load(
     >>> model("감기 조심하세요.").output
     'Watch out for colds.'
     """
-    if dtype not in get_args(WeightType):
-        raise InputError(
-            "run.unknown_dtype", 'dtype must be "float32" or "auto", got {dtype!r:.40}', dtype=dtype
-        )
+    check_choice("dtype", dtype, WeightType)
     name = None if model is None else register_model(model)
     tune_threads()
     folder = find_model(expand_home(str(folder)))

@@ -129,19 +129,15 @@ def trained_labels(folder: Path, config: ConfigDict) -> tuple[str, ...]:
     outputs of a model are in the order of its labels. Runs without the checksum have none.
     """
     labels = tuple(config["labels"])
-    if "" in labels or len(set(labels)) < len(labels):
-        raise InputError(
-            "run.labels_not_distinct",
-            "{path}: labels must be distinct names, got {labels}; restore the run's own file",
-            path=folder / CONFIG,
-            labels=", ".join(map(repr, labels))[:80],
-        )
-    if config.get("labels_sha256", expected := labels_checksum(labels)) != expected:
+    expected = labels_checksum(labels)
+    distinct = "" not in labels and len(set(labels)) == len(labels)
+    if not distinct or config.get("labels_sha256", expected) != expected:
         raise InputError(
             "run.other_labels",
-            "{path}: labels must be those of the training in their order, got others; restore the "
-            "run's own file",
+            "{path}: labels must be the distinct names of the training in their order, got "
+            "{labels}; restore the run's own file",
             path=folder / CONFIG,
+            labels=", ".join(map(repr, labels))[:80],
         )
     return labels
 
@@ -178,15 +174,19 @@ def load_vocabularies(
     source, target = _vocabularies(folder, config, joint=joint)
     for name, tokenizer in (("vocabulary", source), ("target_vocabulary", target)):
         if tokenizer is not None and not matches(config, tokenizer, name):
-            file = IMPORTED if (folder / IMPORTED).is_dir() else _VOCABULARIES[name]
-            raise InputError(
-                "run.other_vocabulary",
-                "{path} must be the vocabulary that {weights_path} was trained with; restore the "
-                "run's own file",
-                path=folder / file,
-                weights_path=WEIGHTS,
-            )
+            raise other_vocabulary(folder, _VOCABULARIES[name])
     return source, target
+
+
+def other_vocabulary(folder: Path, file: str) -> InputError:
+    """The error of a vocabulary of another run."""
+    return InputError(
+        "run.other_vocabulary",
+        "{path} must be the vocabulary that {weights_path} was trained with; restore the run's own "
+        "file",
+        path=folder / (IMPORTED if (folder / IMPORTED).is_dir() else file),
+        weights_path=WEIGHTS,
+    )
 
 
 def _vocabularies(

@@ -5,11 +5,10 @@ best of the remaining checkpoints is used.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from jumok.errors import CheckpointError
-from jumok.training.checkpoints.checkpoint import Checkpoint
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.reporting.metrics import LogRecord
 from jumok.training.state import is_better
@@ -45,42 +44,28 @@ def best_valid(
 ) -> tuple[int, float, str]:
     """The step and score of the checkpoint to use, and why it is not the best one.
 
-    `metadata` is that of the run: checkpoints of other runs are not considered. Without any other
-    valid checkpoint it stays the best one, and opening it raises its error.
+    It is the best of the others, the first of equals, or the newest if no score is known; without
+    any other valid checkpoint the best one, and opening it raises its error. `metadata` is that of
+    the run: checkpoints of other runs are not considered.
     """
     scored = not math.isnan(score)
     error = validation_error(store, best) if scored else "no evaluation gave a score"
     others = [each for each in store.last() if each.belongs_to(metadata)] if error else []
     if not others:
         return best, score, ""
-    scores = scores_by_step(records)
-    step = best_step(others, scores)
-    metric, found = scores.get(step, ("", math.nan))
-    which = "the newest" if math.isnan(found) else f"the best valid one, {metric} {found:.4f}"
-    reason = f"step-{best}, the best, cannot be used ({error})" if scored else error
-    return step, found, f"{reason}; the weights are those of step-{step}, {which}"
-
-
-def best_step(checkpoints: Sequence[Checkpoint], scores: Mapping[int, tuple[str, float]]) -> int:
-    """The step of the best of these, the first of equals; the newest if no score is known.
-
-    The checkpoints are given newest first, the metric and score of an evaluation by its step.
-    """
-    step, top = checkpoints[0].step, math.nan
-    for checkpoint in reversed(checkpoints):
-        metric, score = scores.get(checkpoint.step, ("", math.nan))
-        if is_better(metric, score, top):
-            step, top = checkpoint.step, score
-    return step
-
-
-def scores_by_step(records: Iterable[LogRecord]) -> dict[int, tuple[str, float]]:
-    """The metric and score of every evaluation by its step; NaN if it gave no number."""
-    return {
+    scores = {
         int(record["step"] or 0): (str(record["metric"]), _number(record["score"]))
         for record in records
         if record["kind"] == "dev"
     }
+    step, found, metric = others[0].step, math.nan, ""  # the newest
+    for checkpoint in reversed(others):
+        name, value = scores.get(checkpoint.step, ("", math.nan))
+        if is_better(name, value, found):
+            step, found, metric = checkpoint.step, value, name
+    which = "the newest" if math.isnan(found) else f"the best valid one, {metric} {found:.4f}"
+    reason = f"step-{best}, the best, cannot be used ({error})" if scored else error
+    return step, found, f"{reason}; the weights are those of step-{step}, {which}"
 
 
 def _number(score: str | float | None) -> float:

@@ -59,7 +59,8 @@ class Checkpoint:
     @property
     def states(self) -> list[str]:
         """The names of the states."""
-        return [_state_name(file) for file in self.manifest.files]
+        ends = ("state-", ".safetensors")
+        return [file.removeprefix(ends[0]).removesuffix(ends[1]) for file in self.manifest.files]
 
     def belongs_to(self, metadata: Mapping[str, Any]) -> bool:
         """Whether it belongs to the run with this metadata: recipe, vocabulary, data."""
@@ -181,7 +182,3 @@ def file_name(state: str) -> str:
             state=state,
         )
     return name
-
-
-def _state_name(file: str) -> str:
-    return file.removeprefix("state-").removesuffix(".safetensors")

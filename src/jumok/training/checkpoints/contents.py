@@ -41,7 +41,7 @@ def read_progress(checkpoint: Checkpoint, microbatches_per_step: int) -> Trainer
     step has after the checkpoint's steps.
     """
     progress = checkpoint.metadata.get("progress")
-    state = TrainerState.from_dict(progress)  # type: ignore[arg-type]  # checked there
+    state = TrainerState.from_dict(progress, microbatches_per_step)  # type: ignore[arg-type]  # checked there
     if state.step != checkpoint.step:
         raise InputError(
             "checkpoint.progress_of_other_step",
@@ -49,17 +49,6 @@ def read_progress(checkpoint: Checkpoint, microbatches_per_step: int) -> Trainer
             step=checkpoint.step,
             step_2=state.step,
         )
-    most = state.step * microbatches_per_step
-    for name in ("epoch", "batch"):
-        if getattr(state, name) > most:
-            raise InputError(
-                "checkpoint.too_many_batches",
-                "progress.{name} must be at most the {most:,} batches of its steps, got "
-                "{getattr:,}",
-                name=name,
-                most=most,
-                getattr=getattr(state, name),
-            )
     return state
 
 

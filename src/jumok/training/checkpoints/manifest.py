@@ -61,48 +61,40 @@ class Manifest:
 
 
 def parse_manifest(data: bytes) -> Manifest:
-    """Parse and verify a manifest. Raises InputError with the reason."""
+    """Parse and verify a manifest. Raises InputError for one of another format or damaged."""
     try:
         content = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise InputError(
-            "checkpoint.manifest_not_json",
-            "its manifest is not JSON; it is damaged",
-        ) from error
-    written = content.get("format") if isinstance(content, dict) else None
-    if written != FORMAT:
-        raise InputError(
-            "checkpoint.manifest_format",
-            "its manifest must have the format {format!r}, got {written}; resume it with the "
-            "jumok that wrote it, or train again",
-            format=FORMAT,
-            written=repr(written)[:40],
-        )
-    step, files, metadata = (content.get(key) for key in ("step", "files", "metadata"))
-    if type(step) is not int or not isinstance(files, dict) or not isinstance(metadata, dict):
-        raise InputError(
-            "checkpoint.manifest_lacks_step_files",
-            "its manifest lacks step, files or metadata; it is damaged",
-        )
-    manifest = Manifest(step, {name: _record(name, files[name]) for name in files}, metadata)
-    if manifest.to_bytes() != data:
-        raise InputError(
-            "checkpoint.manifest_changed",
-            "its manifest was changed after it was written; it is damaged",
-        )
-    return manifest
-
-
-def _record(name: str, fields: object) -> FileRecord:
-    """One entry of the table of files; a valid name does not leave the checkpoint's folder."""
-    if STATE_FILE.fullmatch(name) and isinstance(fields, dict):
-        match fields:
-            case {"bytes": int(size), "sha256": str(digest)} if len(fields) == 2:
-                return FileRecord(size, digest)
+        written = content.get("format")
+        if written == FORMAT:
+            files = {name: _record(name, each) for name, each in content["files"].items()}
+            manifest = Manifest(content["step"], files, dict(content["metadata"]))
+            if type(manifest.step) is int and manifest.to_bytes() == data:
+                return manifest
+    except (ValueError, RecursionError, AttributeError, KeyError, TypeError) as error:
+        raise _damaged() from error
+    if written == FORMAT:
+        raise _damaged()
     raise InputError(
-        "checkpoint.manifest_lists_other_file",
-        "its manifest lists {name!r}, not a state file; it is damaged",
-        name=name[:80],
+        "checkpoint.manifest_format",
+        "its manifest must have the format {format!r}, got {written}; resume it with the "
+        "jumok that wrote it, or train again",
+        format=FORMAT,
+        written=repr(written)[:40],
+    )
+
+
+def _record(name: str, fields: Mapping[str, object]) -> FileRecord:
+    """One entry of the table of files; a valid name does not leave the checkpoint's folder."""
+    match fields:
+        case {"bytes": int(size), "sha256": str(digest)} if STATE_FILE.fullmatch(name):
+            return FileRecord(size, digest)
+    raise ValueError(name)
+
+
+def _damaged() -> InputError:
+    return InputError(
+        "checkpoint.manifest_changed",
+        "its manifest was changed after it was written; it is damaged",
     )
 
 

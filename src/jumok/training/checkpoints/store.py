@@ -25,6 +25,7 @@ from jumok.atomic_io import (
     temp_path,
     write_durably,
 )
+from jumok.config_io import check_range
 from jumok.errors import CheckpointError, InputError, StorageError, join_messages
 from jumok.training.checkpoints.checkpoint import (
     MANIFEST,
@@ -62,12 +63,7 @@ class CheckpointStore:
     )
 
     def __post_init__(self) -> None:
-        if self.keep < 2:
-            raise InputError(
-                "checkpoint.too_few_kept",
-                "keep must be at least 2 checkpoints, got {keep}; the newest may be damaged",
-                keep=self.keep,
-            )
+        check_range("keep", self.keep, "[2, inf)", "; the newest may be damaged")
 
     @property
     def checkpoints(self) -> Path:

@@ -38,42 +38,6 @@ REQUIRED = {
 }
 
 
-def train_record(
-    *,
-    step: int,
-    epoch: float,
-    loss: float,
-    learning_rate: float,
-    tokens_per_second: float,
-    seconds: float,
-) -> LogRecord:
-    """A record of a training step."""
-    return {
-        "kind": "train",
-        "step": step,
-        "epoch": round(epoch, 4),
-        "loss": loss,
-        "learning_rate": learning_rate,
-        "tokens_per_second": round(tokens_per_second, 1),
-        "seconds": round(seconds, 3),
-    }
-
-
-def dev_record(
-    *, step: int, epoch: float, loss: float, score: float, metric: str, seconds: float
-) -> LogRecord:
-    """A record of an evaluation on the development split."""
-    return {
-        "kind": "dev",
-        "step": step,
-        "epoch": round(epoch, 4),
-        "loss": loss,
-        "score": score,
-        "metric": metric,
-        "seconds": round(seconds, 3),
-    }
-
-
 @dataclass(frozen=True)
 class Evaluation:
     """One row: the training since the previous row, and the score after it."""
@@ -118,7 +82,12 @@ class MetricsLog:
 
     def write(self, record: LogRecord) -> None:
         """Append one record. Raises InputError for an incomplete one, StorageError."""
-        _check(record)
+        if not _is_record(record):
+            raise InputError(
+                "training.not_a_record",
+                "a record must have the keys of its kind, with numbers and texts, got {record}",
+                record=ascii(record)[:80],
+            )
         if not self.enabled:
             return
         path = self.folder / METRICS
@@ -154,17 +123,16 @@ def read_records(file: Path, until: int | None = None) -> list[LogRecord]:
     for number, line in enumerate(lines, start=1):
         try:
             record = json.loads(line)
-            _check(record)
-        except (ValueError, RecursionError) as error:
+        except (ValueError, RecursionError):
+            record = None
+        if not _is_record(record):
             damage = damage or InputError(
                 "training.bad_line",
-                "{file}, line {number} is not a record ({error}); restore the file or remove it",
+                "{file}, line {number} is not a record; restore the file or remove it",
                 file=file,
                 number=number,
-                error=error,
             )
-            continue
-        if damage is None:
+        elif damage is None:
             records.append(record)
         elif until is None or _step(record) <= until:
             raise damage
@@ -232,24 +200,28 @@ def evaluation_table(rows: Sequence[Evaluation]) -> "Table":
     """The rows as a table for the terminal, the best one marked."""
     from rich.table import Table
 
-    metric = next((row.metric for row in rows if row.metric), "score")
     result = Table(box=None, header_style="bold")
-    for heading in ("epoch", "step", "loss", "dev loss", metric, "tokens/s", "time"):
+    for heading in evaluation_header(rows):
         result.add_column(translate(heading), justify="right")
     top = best_evaluation(rows)
     for row in rows:
-        mark = "★ " if row is top else ""
-        result.add_row(
-            f"{row.epoch:.2f}",
-            f"{row.step:,}",
-            _number(row.loss),
-            _number(row.dev_loss),
-            mark + _number(row.score),
-            "–" if row.tokens_per_second is None else f"{row.tokens_per_second:,.0f}",
-            format_duration(row.seconds),
-            style="bold" if row is top else None,
-        )
+        *before, score, speed, time = evaluation_texts(row)
+        mark, style = ("★ ", "bold") if row is top else ("", None)
+        result.add_row(*before, mark + score, speed, time, style=style)
     return result
+
+
+def evaluation_header(rows: Sequence[Evaluation]) -> tuple[str, ...]:
+    """The headings of a table of evaluations."""
+    metric = next((row.metric for row in rows if row.metric), "score")
+    return ("epoch", "step", "loss", "dev loss", metric, "tokens/s", "time")
+
+
+def evaluation_texts(row: Evaluation) -> tuple[str, ...]:
+    """The cells of an evaluation below `evaluation_header`; a dash for an unknown value."""
+    numbers = ("–" if x is None else f"{x:.4f}" for x in (row.loss, row.dev_loss, row.score))
+    speed = "–" if row.tokens_per_second is None else f"{row.tokens_per_second:,.0f}"
+    return (f"{row.epoch:.2f}", f"{row.step:,}", *numbers, speed, format_duration(row.seconds))
 
 
 def format_duration(seconds: float) -> str:
@@ -303,57 +275,19 @@ def _step(record: LogRecord) -> int:
     return int(record["step"] or 0)
 
 
-def _check(record: object) -> None:
-    """Raises InputError for anything but a complete record."""
+def _is_record(record: object) -> bool:
+    """Whether this is a complete record of numbers and texts that JSON and CSV can hold."""
     kind = record.get("kind") if isinstance(record, Mapping) else None
     if not isinstance(record, Mapping) or not isinstance(kind, str) or kind not in REQUIRED:
-        raise InputError(
-            "training.unknown_record",
-            "the kind of a record must be one of {required}, got {ascii}",
-            required=", ".join(REQUIRED),
-            ascii=ascii(kind)[:40],
-        )
-    missing = [key for key in REQUIRED[kind] if key not in record]
-    if missing:
-        raise InputError(
-            "training.record_incomplete",
-            "a {kind} record must have {missing}; add it",
-            kind=kind,
-            missing=", ".join(missing),
-        )
-    if not isinstance(record["step"], int):
-        raise InputError(
-            "training.step_not_whole",
-            "step must be a whole number, got {record!r}",
-            record=record["step"],
-        )
-    texts = ("kind", "metric")
-    for key, value in record.items():
-        if not (_is_text(key) and _is_value(value)):
-            raise InputError(
-                "training.not_a_number_or_text",
-                "{ascii} must be a number or a text, got {ascii_2}",
-                ascii=ascii(key)[:40],
-                ascii_2=ascii(value)[:40],
-            )
-        if key in REQUIRED[kind] and isinstance(value, str) is not (key in texts):
-            expected = "a text" if key in texts else "a number"
-            raise InputError(
-                "training.record_value",
-                "{key} must be {expected}, got {ascii}",
-                key=key,
-                expected=expected,
-                ascii=ascii(value)[:40],
-            )
-    for key in ("epoch", "seconds"):
-        value = record[key]
-        if isinstance(value, int | float) and not abs(value) < MAX_COUNT:
-            raise InputError(
-                "training.too_large",
-                "{key} must be below 2^53, got {value:g}",
-                key=key,
-                value=value,
-            )
+        return False
+    if any(key not in record for key in REQUIRED[kind]) or not isinstance(record["step"], int):
+        return False
+    if not all(_is_text(key) and _is_value(value) for key, value in record.items()):
+        return False
+    if any(isinstance(record[key], str) is not (key == "metric") for key in REQUIRED[kind]):
+        return False
+    times = (record["epoch"], record["seconds"])
+    return all(value is None or abs(value) < MAX_COUNT for value in times)
 
 
 def _is_value(value: object) -> bool:
@@ -375,8 +309,3 @@ def _line(record: LogRecord) -> str:
         for key, value in record.items()
     }
     return json.dumps(known, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _number(value: float | None) -> str:
-    """Four decimals, or a dash for an unknown value."""
-    return "–" if value is None else f"{value:.4f}"
