@@ -28,7 +28,7 @@ from jumok.text.sentencepiece_proto import (
     set_types,
 )
 from jumok.text.template import Side, SpecialToken, Template, TemplatePiece, TextSlot
-from jumok.text.tokenizer import SPECIAL_PIECES, Encoding
+from jumok.text.tokenizer import SPECIAL_PIECES, Encoding, SpecialIds, check_ids, check_texts
 from jumok.threads import compute_threads
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class VocabularyConfig:
         return RULE if self.pretokenizer == "kiwi" else self.normalization
 
 
-class SentencePieceTokenizer:
+class SentencePieceTokenizer(SpecialIds):
     """A `Tokenizer` made of one SentencePiece model.
 
     Models trained by jumok preserve spaces (repeated, leading and trailing ones too), line breaks
@@ -184,11 +184,6 @@ class SentencePieceTokenizer:
         # `id` returns a control piece rather than a word of the same name.
         words_first = sorted(range(len(self)), key=self._dropped.__contains__)
         self._ids = {self._model.pieces[i]: i for i in words_first}
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "SentencePieceTokenizer":
-        """The tokenizer in the bytes of a `.model` file."""
-        return cls(data)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "SentencePieceTokenizer":
@@ -282,41 +277,6 @@ class SentencePieceTokenizer:
             f"SentencePieceTokenizer({self.kind}, {len(self)} pieces, "
             f"{self.normalization or 'no'} normalization)"
         )
-
-    @property
-    def pad_id(self) -> int:
-        """The id of [PAD]."""
-        return self._special_id(_PAD)
-
-    @property
-    def unk_id(self) -> int:
-        """The id of [UNK]."""
-        return self._special_id(_UNK)
-
-    @property
-    def bos_id(self) -> int:
-        """The id of [BOS]."""
-        return self._special_id(_BOS)
-
-    @property
-    def eos_id(self) -> int:
-        """The id of [EOS]."""
-        return self._special_id(_EOS)
-
-    @property
-    def sep_id(self) -> int:
-        """The id of [SEP]."""
-        return self._special_id(_SEP)
-
-    @property
-    def cls_id(self) -> int:
-        """The id of [CLS]."""
-        return self._special_id(_CLS)
-
-    @property
-    def mask_id(self) -> int:
-        """The id of [MASK]."""
-        return self._special_id(_MASK)
 
     @property
     def padding_id(self) -> int:
@@ -428,14 +388,14 @@ class SentencePieceTokenizer:
         """The piece with this id."""
         pieces = self._model.pieces
         if not 0 <= id < len(pieces):
-            self._check([id])
+            check_ids([id], len(pieces))
         return pieces[id]
 
     def id(self, piece: str) -> int:
         """The id of this piece; an unknown piece is an `InputError`, never silently [UNK]."""
         if piece not in self._ids:
             raise TokenizerError(
-                "text.no_such_piece",
+                "tokenizer.no_such_piece",
                 "the vocabulary has no piece {piece!r}; see `pieces(text)`",
                 piece=piece,
             )
@@ -467,7 +427,7 @@ class SentencePieceTokenizer:
 
     def decode_batch(self, batch: Iterable[Iterable[int]]) -> list[str]:
         """The texts of many rows of ids."""
-        rows = [self._check([int(i) for i in ids]) for ids in batch]
+        rows = [check_ids(ids, len(self)) for ids in batch]
         visible = [[i for i in row if i not in self._dropped] for row in rows]
         return [self._processor.decode(row) if row else "" for row in visible]
 
@@ -477,7 +437,8 @@ class SentencePieceTokenizer:
 
         return SubwordSampler(self._model)
 
-    def _special_id(self, name: str) -> int:
+    def special_id(self, name: str) -> int:
+        """The id of this special piece."""
         if name not in self._special:
             raise TokenizerError(
                 "text.no_special_piece",
@@ -488,26 +449,8 @@ class SentencePieceTokenizer:
         return self._special[name]
 
     def _prepare(self, texts: Sequence[str]) -> list[str]:
-        if isinstance(texts, str):
-            raise TokenizerError(
-                "text.one_string",
-                "texts must be a list of strings, got one string; put it in a list",
-            )
-        composed = [self._normalize(check_text(text)) for text in texts]
+        composed = [self._normalize(check_text(text)) for text in check_texts(texts)]
         return split_morphemes(composed) if self.pretokenizes else composed
-
-    def _check(self, ids: list[int]) -> list[int]:
-        if ids and not (min(ids) >= 0 and max(ids) < len(self)):
-            wrong = next(i for i in ids if not 0 <= i < len(self))
-            raise TokenizerError(
-                "text.id_range",
-                "ids must be from 0 to {n_self} in a vocabulary of {n_self_2} pieces, got "
-                "{wrong}; was it made by another vocabulary?",
-                n_self=len(self) - 1,
-                n_self_2=len(self),
-                wrong=wrong,
-            )
-        return ids
 
 
 _INVISIBLE = frozenset({PieceType.CONTROL, PieceType.UNKNOWN})
