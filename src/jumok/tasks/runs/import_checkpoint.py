@@ -23,7 +23,7 @@ from jumok.foreign_keys import print_not_read
 from jumok.models import TransformerConfig
 from jumok.models.config import Tying
 from jumok.models.size import check_model_size
-from jumok.models.weights import named_weights, tied_weights
+from jumok.models.weights import check_weights, named_weights, tied_weights
 from jumok.pretrained.architecture import HFArchitecture, parse_config
 from jumok.pretrained.checkpoint import HFCheckpoint, open_checkpoint
 from jumok.pretrained.config_reader import ConfigReader
@@ -378,7 +378,9 @@ def open_original(folder: Path) -> tuple[PretrainedModel, Path]:
     architecture = parse_config(read_json(folder / "config.json"), list(metadata.names))
     architecture = architecture.with_tying(metadata.tying)
     model = architecture.build_on_meta()
-    assign_weights(model, Run(folder.parent).read_weights())
+    weights = Run(folder.parent).read_weights()
+    check_weights(model, weights)
+    assign_weights(model, weights)
     unused = safetensors_io.read_tensors(folder / UNUSED_TENSORS)
     return PretrainedModel(architecture, model, metadata.names, unused), folder
 
