@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,11 +70,7 @@ def serialize(tensors: "Mapping[str, Tensor]", metadata: Mapping[str, str] | Non
     >>> deserialize(serialize({"weight": torch.arange(6).view(2, 3).T}))["weight"].tolist()
     [[0, 3], [1, 4], [2, 5]]
     """
-    import safetensors.torch
-
-    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    _check_memory(contiguous)
-    return safetensors.torch.save(contiguous, dict(metadata) if metadata else None)
+    return b"".join(iter_chunks(tensors, metadata))
 
 
 @dataclass(frozen=True)
@@ -92,26 +87,16 @@ def iter_chunks(
 ) -> Iterator[bytes | memoryview]:
     """A safetensors file of `tensors` in chunks: the header, then the data of each tensor.
 
-    Equal to `serialize`, but without copying tensors that are on the CPU. The widest dtypes come
-    first so that all data are aligned, then names in order. Raises InputError if two names share
-    memory.
-
-    >>> import torch
-    >>> tensors = {"weight": torch.arange(6).view(2, 3).T, "bias": torch.zeros(2)}
-    >>> b"".join(iter_chunks(tensors, {"a": "b"})) == serialize(tensors, {"a": "b"})
-    True
+    Tensors that are on the CPU are not copied. The widest dtypes come first so that all data are
+    aligned, then names in order. Raises InputError if two names share memory.
     """
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     _check_memory(contiguous)
     lazy = {
-        name: LazyTensor(tensor.dtype, tuple(tensor.shape), partial(_itself, tensor))
+        name: LazyTensor(tensor.dtype, tuple(tensor.shape), tensor.contiguous)
         for name, tensor in contiguous.items()
     }
     return iter_lazy_chunks(lazy, metadata)
-
-
-def _itself(tensor: "Tensor") -> "Tensor":
-    return tensor
 
 
 def iter_lazy_chunks(
@@ -166,18 +151,6 @@ def dtype_name(name: str) -> str:
     'int32'
     """
     return _DTYPES[name][0]
-
-
-def torch_dtype(name: str) -> "torch.dtype":
-    """The torch dtype of a dtype in a header.
-
-    >>> torch_dtype("BF16")
-    torch.bfloat16
-    """
-    import torch
-
-    dtype: torch.dtype = getattr(torch, dtype_name(name))
-    return dtype
 
 
 def deserialize(data: bytes) -> "dict[str, Tensor]":

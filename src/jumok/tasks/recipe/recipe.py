@@ -1,5 +1,6 @@
 """A recipe: everything needed to repeat a result, written in TOML, with the checks between keys."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass, replace
 from functools import cache
@@ -7,7 +8,6 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jumok.atomic_io import expand_home
 from jumok.config_io import (
     ConfigDict,
     Overrides,
@@ -220,7 +220,7 @@ def load_recipe(source: str, overrides: Overrides = ()) -> Recipe:
     Raises InputError for an unknown name, an unknown key or an invalid value.
     """
     if source.endswith(".toml"):
-        path = Path(expand_home(source))
+        path = Path(os.path.expanduser(source))
         tree = {"name": path.stem} | read_toml(path)
         pretrained = with_pretrained(tree, overrides)
         init = "" if pretrained is None else pretrained["model"]["init"]
