@@ -91,7 +91,7 @@ class PackedWeights:
             check_finite_array(f"{name}.bias", bias, "a packed model")
         status = self.library.jumok_set_rows(
             *(self.handle, name.encode(), first, len(packed)),
-            *(_address(packed), _address(scale), _address(bias)),
+            *(address(packed), address(scale), address(bias)),
         )
         assert status == OK, name
 
@@ -104,7 +104,7 @@ class PackedWeights:
         values = np.ascontiguousarray(to_float32(vector))
         check_finite_array(name, values, "a packed model")
         status = self.library.jumok_set_vector(
-            self.handle, name.encode(), values.size, _address(values)
+            self.handle, name.encode(), values.size, address(values)
         )
         _check_status(status, name)
 
@@ -126,7 +126,7 @@ class PackedWeights:
         self._borrowed = table, scale
         kind = "bfloat16" if table.dtype == np.uint16 else table.dtype.name
         self.library.jumok_set_tokens(
-            *(self.handle, TABLE_TYPES.index(kind), *table.shape, _address(table), _address(scale))
+            *(self.handle, TABLE_TYPES.index(kind), *table.shape, address(table), address(scale))
         )
 
 
@@ -159,6 +159,6 @@ def _check_status(status: int, name: str) -> None:
     assert status == OK, name
 
 
-def _address(array: Array | None) -> int | None:
+def address(array: Array | None) -> int | None:
     """The address of an array's data; null for None."""
     return None if array is None else array.ctypes.data
