@@ -6,10 +6,10 @@ from typing import Literal
 
 import numpy as np
 
+from jumok.config_io import check_choice
 from jumok.errors import JumokError
 from jumok.models.finite_weights import check_finite_array
 from jumok.models.int8_weights import SUFFIX, dequantize_rows, quantize_rows
-from jumok.native.build import KernelError
 from jumok.native.gguf_quantize import BlockName, quantize, scales
 from jumok.native.layout import Array, Arrays, Floats, to_bfloat16, to_float32
 from jumok.native.library import OK, OUT_OF_MEMORY, TABLE_TYPES, ModelDims, library
@@ -32,13 +32,7 @@ class PackedWeights:
     """
 
     def __init__(self, dims: ModelDims, precision: DecoderPrecision) -> None:
-        if precision not in PRECISIONS:
-            raise KernelError(
-                "kernel.unknown_precision",
-                "precision must be one of {precisions}, got {precision!r}",
-                precisions=PRECISIONS,
-                precision=precision,
-            )
+        check_choice("precision", precision, DecoderPrecision)
         self.dims, self.precision = dims, precision
         self.library = library()
         # The table of tokens and the scales of its rows: kept alive, since the kernel reads them.

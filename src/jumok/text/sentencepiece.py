@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import sentencepiece
 
 from jumok.atomic_io import read_regular, write_atomically
+from jumok.config_io import check_choices
 from jumok.errors import InputError, Message, TokenizerError
 from jumok.text.limits import MAX_TEXT_BYTES
 from jumok.text.morphemes import RULE, kiwi_version, split_morphemes
@@ -65,8 +66,7 @@ class VocabularyConfig:
     >>> VocabularyConfig(size=4000, normalization="nfkc")
     Traceback (most recent call last):
         ...
-    jumok.errors.TokenizerError: normalization must be "nfc" (composed, nothing else changed) or \
-"none", got "nfkc"
+    jumok.errors.ConfigError: normalization must be 'nfc' or 'none', got "nfkc"; did you mean nfc?
     """
 
     # unigram: better segmentation of Korean; bpe: faster; char: every character is a piece
@@ -81,30 +81,12 @@ class VocabularyConfig:
     pretokenizer: Literal["none", "kiwi"] = "none"  # kiwi: spaces between morphemes, not undone
 
     def __post_init__(self) -> None:
-        if self.kind not in ("unigram", "bpe", "char"):
-            raise TokenizerError(
-                "text.unknown_kind",
-                'kind must be "unigram", "bpe" or "char", got "{kind}"',
-                kind=self.kind,
-            )
+        check_choices(self)
         if self.kind == "char" and self.byte_fallback:
             raise TokenizerError(
                 "text.byte_fallback_of_characters",
                 'byte_fallback must be false with kind "char", which has no byte pieces; set it '
                 'to false or kind to "bpe"',
-            )
-        if self.normalization not in ("nfc", "none"):
-            raise TokenizerError(
-                "text.unknown_normalization",
-                'normalization must be "nfc" (composed, nothing else changed) or "none", got '
-                '"{normalization}"',
-                normalization=self.normalization,
-            )
-        if self.pretokenizer not in ("none", "kiwi"):
-            raise TokenizerError(
-                "text.unknown_pretokenizer",
-                'pretokenizer must be "none" or "kiwi", got "{pretokenizer}"',
-                pretokenizer=self.pretokenizer,
             )
         if self.pretokenizer == "kiwi" and (self.kind == "char" or self.normalization != "nfc"):
             raise TokenizerError(
