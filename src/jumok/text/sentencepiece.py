@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import sentencepiece
 
 from jumok.atomic_io import read_regular, write_atomically
-from jumok.config_io import check_choices
+from jumok.config_io import check_choices, check_range
 from jumok.errors import InputError, Message, TokenizerError
 from jumok.text.limits import MAX_TEXT_BYTES
 from jumok.text.morphemes import RULE, kiwi_version, split_morphemes
@@ -96,22 +96,10 @@ class VocabularyConfig:
                 kind=self.kind,
                 normalization=self.normalization,
             )
-        if not 0.98 <= self.character_coverage <= 1:  # SentencePiece's own limits
-            raise TokenizerError(
-                "text.character_coverage",
-                "character_coverage must be a fraction of the text from 0.98 to 1, got "
-                "{character_coverage}; 0.9995 is usual",
-                character_coverage=self.character_coverage,
-            )
-        if not 1 <= self.size <= MAX_PIECES or not 1 <= self.max_piece_length <= 512:
-            raise TokenizerError(
-                "text.vocabulary_sizes",
-                "size must be from 1 to {max_pieces:,} and max_piece_length from 1 to 512 "
-                "characters, got {size} and {max_piece_length}",
-                max_pieces=MAX_PIECES,
-                size=self.size,
-                max_piece_length=self.max_piece_length,
-            )
+        # SentencePiece's own limits
+        check_range("character_coverage", self.character_coverage, "[0.98, 1]", "; 0.9995 is usual")
+        check_range("size", self.size, f"[1, {MAX_PIECES}]")
+        check_range("max_piece_length", self.max_piece_length, "[1, 512]")
 
     @property
     def rule(self) -> str:

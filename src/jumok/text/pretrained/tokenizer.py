@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from jumok.config_io import check_range
 from jumok.errors import TokenizerError
 from jumok.text.limits import MAX_PRETRAINED_TEXT_BYTES
 from jumok.text.offsets import WORD_STARTS
@@ -298,13 +299,10 @@ class PretrainedTokenizer(SpecialIds):
         return 1 + max(self.backend.pieces.values(), default=-1)
 
     def _limit(self, max_length: int | None) -> int | None:
-        if max_length is not None and max_length < 1:
-            raise TokenizerError(
-                "tokenizer.max_length",
-                "max_length must be at least 1, got {max_length}",
-                max_length=max_length,
-            )
-        return self.model_max_length if max_length is None else max_length
+        if max_length is None:
+            return self.model_max_length
+        check_range("max_length", max_length, "[1, inf)")
+        return max_length
 
     def special_id(self, name: str) -> int:
         """The id of this special piece."""
