@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jumok.atomic_io import read_regular
-from jumok.errors import InputError, Message, ModelFileError
+from jumok.errors import InputError, Message, ModelFileError, located
 
 MAX_BYTES = 4 * 2**20  # a long config.json, with the names of 10,000 labels, has 0.5 MiB
 MAX_DEPTH = 64
@@ -22,10 +22,8 @@ def read_json(path: Path, limit: int = MAX_BYTES) -> dict[str, Any]:
     Raises StorageError if it cannot be read or is longer, InputError as `parse_json` does; both
     name the file.
     """
-    try:
+    with located(path):
         return parse_json(read_regular(path, limit))
-    except InputError as error:
-        raise error.at(path) from error
 
 
 def check_downloaded(data: bytes) -> None:

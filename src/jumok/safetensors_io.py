@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from safetensors import SafetensorError, safe_open
 
 from jumok.atomic_io import open_regular, read_regular
-from jumok.errors import InputError, Message, ModelFileError
+from jumok.errors import InputError, Message, ModelFileError, located
 from jumok.safe_json import check_downloaded, parse_json
 
 if TYPE_CHECKING:
@@ -178,10 +178,8 @@ def _library_errors() -> Iterator[None]:
 def read_tensors(path: Path, limit: int = 2**40) -> "dict[str, Tensor]":
     """The tensors of the file at `path`. Raises StorageError or InputError, which name it."""
     data = read_regular(path, limit)
-    try:
+    with located(path):
         return deserialize(data)
-    except InputError as error:
-        raise error.at(path) from error
 
 
 def read_header(path: Path) -> dict[str, TensorEntry]:
@@ -201,13 +199,11 @@ def _read(path: Path) -> tuple[dict[str, TensorEntry], dict[str, str]]:
     with open_regular(path) as (file, size):
         start = file.read(8)
         start += file.read(min(int.from_bytes(start, "little"), MAX_HEADER_BYTES))
-        try:
+        with located(path):
             _check_start(start, size)
             with _library_errors(), safe_open(path, "np"):
                 pass
             return _parse(start)
-        except InputError as error:
-            raise error.at(path) from error
 
 
 def _check_start(start: bytes, size: int) -> None:

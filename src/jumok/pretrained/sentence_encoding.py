@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from jumok.atomic_io import read_regular, write_atomically
-from jumok.errors import InputError, Message, ModelFileError
+from jumok.errors import Message, ModelFileError, located
 from jumok.foreign_keys import KeyTable
 from jumok.models.config import SentencePooling
 from jumok.safe_json import MAX_BYTES, parse_json_value, read_json
@@ -386,10 +386,8 @@ def _read_weights(folder: Path) -> Mapping[str, Tensor]:
 
 def _read_list(path: Path) -> list[dict[str, Any]]:
     """A JSON list of objects, which `read_json` does not accept."""
-    try:
+    with located(path):
         listed = parse_json_value(read_regular(path, MAX_BYTES))
-    except InputError as error:
-        raise error.at(path) from error
     if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
         raise ModelFileError(
             "pretrained.modules_not_a_list",

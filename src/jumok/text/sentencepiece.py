@@ -15,7 +15,7 @@ import sentencepiece
 
 from jumok.atomic_io import read_regular, write_atomically
 from jumok.config_io import check_choices, check_range
-from jumok.errors import InputError, Message, TokenizerError
+from jumok.errors import Message, TokenizerError, located
 from jumok.text.limits import MAX_TEXT_BYTES
 from jumok.text.morphemes import RULE, kiwi_version, split_morphemes
 from jumok.text.normalization import check_text, normalizer
@@ -159,10 +159,8 @@ class SentencePieceTokenizer(SpecialIds):
     def load(cls, path: str | os.PathLike[str]) -> "SentencePieceTokenizer":
         """The tokenizer in a `.model` file; InputError if invalid, StorageError if unreadable."""
         data = read_regular(Path(path), _MAX_FILE_BYTES)
-        try:
+        with located(path):
             return cls(data)
-        except InputError as error:
-            raise error.at(path) from None
 
     @classmethod
     def train(

@@ -19,7 +19,7 @@ from jumok.config_io import (
 )
 from jumok.data.config import DataConfig
 from jumok.decoding.config import DecodingConfig
-from jumok.errors import InputError, Message, RecipeError
+from jumok.errors import Message, RecipeError, located
 from jumok.evaluation.own_metric import METRICS
 from jumok.models.config import TransformerConfig
 from jumok.nn.losses import LOSSES
@@ -294,10 +294,8 @@ def load_run_recipe(path: Path) -> Recipe:
     data = tree.get("data")
     if isinstance(data, dict):
         data.setdefault("dev_split", "last")  # of runs that were made before this key
-    try:
+    with located(path):
         recipe = from_dict(recipe_class(tree.get("task")), tree)
-    except InputError as error:
-        raise error.at(path) from error
     return replace(recipe, data=recipe.data.relocated(path.parent))
 
 

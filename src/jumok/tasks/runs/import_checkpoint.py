@@ -18,7 +18,7 @@ from jumok.atomic_io import atomic_directory, check_empty, sha256_of, write_atom
 from jumok.config_io import to_dict
 from jumok.decoding import DecodingConfig
 from jumok.decoding.config import EarlyStopping
-from jumok.errors import InputError
+from jumok.errors import InputError, located
 from jumok.foreign_keys import print_not_read
 from jumok.models import TransformerConfig
 from jumok.models.config import Tying
@@ -388,10 +388,8 @@ def open_original(folder: Path) -> tuple[PretrainedModel, Path]:
 def _open_model(
     checkpoint: HFCheckpoint, on_checked: Callable[[torch.Tensor], None] = lambda tensor: None
 ) -> PretrainedModel:
-    try:
+    with located(checkpoint.folder):
         return model_from_hf(checkpoint.config, checkpoint.tensors, on_checked)
-    except InputError as error:
-        raise error.at(checkpoint.folder) from error
 
 
 def _origin_of(checkpoint: HFCheckpoint, found: PretrainedModel) -> Origin:

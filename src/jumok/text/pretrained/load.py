@@ -10,7 +10,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from jumok.errors import InputError, Message, TokenizerError
+from jumok.errors import Message, TokenizerError, located
 from jumok.text.pretrained.backend import TokenizersBackend
 from jumok.text.pretrained.files import CONFIG, TOKENIZER, TokenizerFiles
 from jumok.text.pretrained.kobert import MAX_LENGTH, is_kobert, kobert
@@ -45,10 +45,8 @@ def load_tokenizer(folder: Path, model_config: Mapping[str, Any]) -> PretrainedT
     files = TokenizerFiles.read(folder)
     if files is None:
         return None
-    try:
+    with located(folder):
         tokenizer = _load(files, model_config)
-    except InputError as error:
-        raise error.at(folder) from None
     used = {key: model_config[key] for key in _USED_KEYS if key in model_config}
     start = model_config.get("decoder_start_token_id")
     start_id = start if isinstance(start, int) and not isinstance(start, bool) else None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import sentencepiece
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from jumok.errors import InputError, TokenizerError
+from jumok.errors import TokenizerError, located
 from jumok.text.pretrained.files import TokenizerFiles
 from jumok.text.pretrained.library_errors import library_errors
 from jumok.text.pretrained.post_processor import bert_template, roberta_template
@@ -162,10 +162,8 @@ def mbart50(
 
 def read_model_file(files: TokenizerFiles, name: str) -> ModelFile:
     """The SentencePiece model in a file."""
-    try:
+    with located(name):
         return read_model(files.data(name))
-    except InputError as error:
-        raise error.at(name) from None
 
 
 def load_processor(
