@@ -143,9 +143,8 @@ class EncoderModel(EngineModel[OutputT]):
 
     def __init__(self, run: EncoderRun, precision: EnginePrecision = "float32") -> None:
         alone = not run.config.n_layers  # token vectors without layers
-        super().__init__(
-            run, KernelChoice.of_token_vectors() if alone else KernelChoice.of_engine(precision)
-        )
+        numpy = KernelChoice("numpy", "float32", "the encoder has no layers")
+        super().__init__(run, numpy if alone else KernelChoice.of_engine(precision))
         self.labels = run.labels
         self._session = (
             TokenVectors(run.config, run.arrays, run.head) if alone else _session(run, precision)

@@ -362,7 +362,7 @@ def _dense(folder: Path) -> DenseLayer:
             activations=", ".join(_ACTIVATIONS),
             name=name[:80],
         )
-    tensors = _read_weights(folder)
+    tensors = read_weights(folder / "model.safetensors", folder / "pytorch_model.bin")
     weight, bias = tensors.get("linear.weight"), tensors.get("linear.bias")
     if weight is None or weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[:1]):
         raise ModelFileError(
@@ -373,10 +373,8 @@ def _dense(folder: Path) -> DenseLayer:
     return DenseLayer(weight, bias, activation())
 
 
-def _read_weights(folder: Path) -> Mapping[str, Tensor]:
+def read_weights(path: Path, pickle: Path) -> dict[str, Tensor]:
     """The tensors of a module; older models have a pickle, which is not executed."""
-    path = folder / "model.safetensors"
-    pickle = folder / "pytorch_model.bin"
     if pickle.exists() and not path.exists():
         from jumok.pretrained.pickle_reader import read_pickle  # with its process: rarely needed
 

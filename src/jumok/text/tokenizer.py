@@ -1,5 +1,6 @@
 """The protocol of all tokenizers: text to ids and back, special tokens and their templates."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -183,6 +184,11 @@ def piece_or_empty(tokenizer: Tokenizer, id: int) -> str:  # noqa: A002  the fie
         return tokenizer.piece(int(id))
     except InputError:
         return ""
+
+
+def alternatives(pieces: Iterable[str]) -> str:
+    """A pattern of these pieces, longest first; of none it matches nothing."""
+    return "|".join(map(re.escape, sorted(pieces, key=len, reverse=True))) or "(?!)"
 
 
 def check_texts(texts: Sequence[str]) -> Sequence[str]:

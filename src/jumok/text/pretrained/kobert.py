@@ -27,7 +27,7 @@ from jumok.text.pretrained.special_tokens import BERT_PIECES, BERT_PIECES_WITH_E
 from jumok.text.pretrained.tokenizer_config import TokenizerConfig
 from jumok.text.pretrained.unigram import load_processor, read_model_file
 from jumok.text.sentencepiece_proto import PieceType, set_types
-from jumok.text.tokenizer import Encoding
+from jumok.text.tokenizer import Encoding, alternatives
 from jumok.unicode_forms import normalize
 
 _MODEL_FILES = ("tokenizer_78b3253a26.model", "spiece.model")
@@ -141,8 +141,7 @@ class KoBertBackend:
 
     @cached_property
     def _special_pattern(self) -> re.Pattern[str]:
-        longest = sorted(self.special, key=len, reverse=True)
-        return re.compile("(" + "|".join(map(re.escape, longest)) + ")")
+        return re.compile(f"({alternatives(self.special)})")
 
 
 def kobert(files: TokenizerFiles, config: TokenizerConfig) -> tuple[KoBertBackend, dict[str, str]]:

@@ -18,7 +18,7 @@ from jumok.text.pretrained.files import TokenizerFiles
 from jumok.text.pretrained.special_tokens import named_pieces
 from jumok.text.pretrained.tokenizer_config import NAMED, Token, TokenizerConfig, check_ids
 from jumok.text.pretrained.unigram import load_processor, read_model_file
-from jumok.text.tokenizer import Encoding
+from jumok.text.tokenizer import Encoding, alternatives
 
 _DEFAULTS: Mapping[str, Token | None] = {
     "unk_token": "<unk>",
@@ -129,8 +129,7 @@ class MarianBackend:
     @cached_property
     def _added_pattern(self) -> re.Pattern[str]:
         """The pattern that a text is split at: added pieces, longest first."""
-        longest = sorted(self.added, key=len, reverse=True)
-        return re.compile("(" + "|".join(map(re.escape, longest)) + ")")
+        return re.compile(f"({alternatives(self.added)})")
 
 
 @dataclass(frozen=True)
