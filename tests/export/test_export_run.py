@@ -13,7 +13,7 @@ from jumok import GeneratedText, Prediction, load
 from jumok.errors import InputError, JumokError
 from jumok.export import TARGETS, export, export_difference, get_target
 from jumok.export.report import NotMeasured, QuantizationCost
-from jumok.formats.onnx_session import OnnxSession
+from jumok.formats.onnx_session import exported_logits
 from tests.errors import raises
 from tests.export.small_models import names_in
 from tests.hf_folders import gpt2, marian
@@ -43,7 +43,7 @@ def test_a_classifier_in_int8(classifier: tuple[Path, list[str]], review_run: Pa
     assert names_in(out) == ["README.md", "config.json", "model.onnx", *tokenizer]
     assert printed[-1] == "measuring int8 on all 30 rows of dev"
     loaded, ids = load(review_run, device="cpu"), torch.tensor([[5, 9, 11, 14]])
-    actual, reference = loaded.logits(ids), OnnxSession(out / "model.onnx")(ids)
+    actual, reference = loaded.logits(ids), exported_logits(out)(ids)
     torch.testing.assert_close(reference, actual, atol=0.3, rtol=0.1)
     assert not torch.allclose(reference, actual, atol=1e-5)
 

@@ -14,7 +14,7 @@ from torch import Tensor
 import jumok
 from jumok.errors import InputError, JumokError
 from jumok.export import export
-from jumok.formats.onnx_session import OnnxSession
+from jumok.formats.onnx_session import exported_logits
 from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import load_recipe
@@ -185,7 +185,7 @@ def test_a_regression_predicts_on_the_scale_of_its_data(
         assert export(run, "onnx", out).report.compared.difference <= 1e-5
         vocabulary = ours(run).vocabulary
         ids = TextEncoder(vocabulary, 24)([text])[0]
-        found = OnnxSession(out / "model.onnx")(torch.from_numpy(ids)[None])
+        found = exported_logits(out)(torch.from_numpy(ids)[None])
     else:
         config = exported(run, out)
         assert (config["id2label"], config["problem_type"]) == ({"0": "score"}, "regression")

@@ -13,7 +13,7 @@ from jumok.export.report import relative_difference
 from jumok.export.samples import random_rows
 from jumok.formats.onnx import Onnx, paired_outputs
 from jumok.formats.onnx_graph import GRAPH, NamedInputs, write_graph
-from jumok.formats.onnx_session import OnnxSession, with_logits_from
+from jumok.formats.onnx_session import exported_logits, with_logits_from
 from jumok.models import (
     Encoder,
     MaskedLanguageModel,
@@ -50,7 +50,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {  # the first token: test_huggingf
 def test_the_same_numbers(name: str, tmp_path: Path) -> None:
     model = drawn(MODELS[name]())
     write_graph(model, tmp_path / GRAPH)
-    session = OnnxSession(tmp_path / "model.onnx")
+    session = exported_logits(tmp_path)
     assert (
         relative_difference(paired_outputs(model, session, random_rows(model, 24)))
         <= Onnx.tolerance

@@ -10,7 +10,7 @@ import torch
 import jumok
 from jumok.errors import InputError
 from jumok.export.export_run import export
-from jumok.formats.onnx_session import OnnxSession
+from jumok.formats.onnx_session import exported_logits
 from jumok.models import SentenceEncoder, TransformerConfig
 from jumok.tasks.recipe.recipe import Recipe, change_recipe, load_recipe
 from jumok.tasks.runs.compare import compare
@@ -273,7 +273,7 @@ def test_the_page_shows_single_texts(scored: Path) -> None:
 @pytest.mark.slow
 def test_vectors_are_exported_to_onnx(scored: Path, tmp_path: Path) -> None:
     export(scored, "onnx", tmp_path / "onnx")
-    session = OnnxSession(tmp_path / "onnx" / "model.onnx")
+    session = exported_logits(tmp_path / "onnx")
     model = jumok.load(scored)
     ids = torch.tensor([[model.vocabulary.cls_id, *model.vocabulary.encode("좋았어요")]])
     (found,) = session(ids, torch.ones_like(ids))

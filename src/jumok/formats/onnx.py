@@ -16,7 +16,7 @@ from jumok.export.report import relative_difference
 from jumok.export.samples import Samples, Scores, backbone_of, numeric_scores
 from jumok.export.target import Quantization, Target
 from jumok.formats.onnx_graph import GRAPH, MAX_BYTES, NamedInputs, quantize_graph, write_graph
-from jumok.formats.onnx_session import OnnxSession, with_logits_from
+from jumok.formats.onnx_session import OnnxSession, exported_logits, with_logits_from
 from jumok.models import (
     CharacterClassifier,
     Decoder,
@@ -93,13 +93,13 @@ class Onnx(Target):
         self, pipeline: Pipeline, folder: Path, weights: Quantization | None, table: Table
     ) -> Scores:
         """The scores that the task gives the graph."""
-        exported = with_logits_from(pipeline, OnnxSession(folder / GRAPH))
+        exported = with_logits_from(pipeline, exported_logits(folder))
         return numeric_scores(evaluate(exported, table, "dev").scores)
 
     def difference(self, pipeline: Pipeline, folder: Path, samples: Samples) -> float:
         """The difference of the logits of padded batches, over real tokens."""
         return relative_difference(
-            paired_outputs(pipeline.model, OnnxSession(folder / GRAPH), samples.rows)
+            paired_outputs(pipeline.model, exported_logits(folder), samples.rows)
         )
 
     def usage_example(self, pipeline: Pipeline) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from jumok.formats.onnx_graph import GRAPH
 from jumok.models import MaskedLanguageModel
 from jumok.nn.hooks import shared_copy
 from jumok.tasks.pipeline.pipeline import Pipeline
@@ -19,7 +20,7 @@ LogitsFn = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
 
 class OnnxSession:
-    """A graph as a function of the inputs of `Pipeline.logits`, on as many threads as torch has."""
+    """A graph as a function, on the CPU, with as many threads as torch has."""
 
     def __init__(self, path: Path) -> None:
         from onnxruntime import InferenceSession, SessionOptions
@@ -50,6 +51,11 @@ class OnnxSession:
             None, {name: inputs[name].long().cpu().numpy() for name in self._inputs}
         )
         return torch.from_numpy(found)
+
+
+def exported_logits(folder: Path) -> OnnxSession:
+    """The model in a folder of `jumok export --to onnx`; takes the inputs of `Pipeline.logits`."""
+    return OnnxSession(folder / GRAPH)
 
 
 def with_logits_from(pipeline: Pipeline, logits_fn: LogitsFn) -> Pipeline:
