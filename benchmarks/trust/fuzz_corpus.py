@@ -105,7 +105,7 @@ def write_run(
     folder.mkdir(parents=True, exist_ok=True)
     source = folder.parent / f"{folder.name}.toml"
     source.write_text(recipe(task), encoding="utf-8")
-    vocabulary = SentencePieceTokenizer.from_bytes(vocabulary_bytes(kind))
+    vocabulary = SentencePieceTokenizer(vocabulary_bytes(kind))
     both = TokenizerPair(vocabulary, vocabulary)
     plan = load_recipe(str(source), words).with_vocabulary(*both.sizes)
     source.unlink()

@@ -116,7 +116,7 @@ def vocabulary(files: Files) -> object:
     """A `.model` file, and texts encoded and decoded with it."""
     from jumok.text.sentencepiece import SentencePieceTokenizer
 
-    return _used(SentencePieceTokenizer.from_bytes(_only(files)))
+    return _used(SentencePieceTokenizer(_only(files)))
 
 
 def _used(found: "Tokenizer") -> object:

@@ -104,8 +104,7 @@ def read_regular(path: Path, limit: int) -> bytes:
     Raises StorageError if the file cannot be read, is longer or is not regular (a pipe would block,
     /dev/zero would never end).
     """
-    with open_regular(path) as (file, size):
-        _check_size(path, size, limit)
+    with open_regular(path, limit) as (file, size):
         return file.read(size)
 
 
@@ -114,25 +113,16 @@ def sha256_of(path: Path, limit: int = 2**60) -> str:
 
     Raises StorageError.
     """
-    with open_regular(path) as (file, size):
-        _check_size(path, size, limit)
+    with open_regular(path, limit) as (file, _):
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _check_size(path: Path, size: int, limit: int) -> None:
-    if size > limit:
-        raise StorageError(
-            "storage.file_too_large",
-            "{path}: the file must have at most {limit:,} bytes, got {size:,}; check the path",
-            path=path,
-            limit=limit,
-            size=size,
-        )
-
-
 @contextlib.contextmanager
-def open_regular(path: Path) -> Iterator[tuple[BufferedReader, int]]:
-    """A regular file, open for reading, and its size in bytes. Raises StorageError."""
+def open_regular(path: Path, limit: int = 2**60) -> Iterator[tuple[BufferedReader, int]]:
+    """A regular file of at most `limit` bytes, open for reading, and its size.
+
+    Raises StorageError.
+    """
     check_path_name(path)
     with storage_errors(f"{path}: cannot be read"):
         if not stat.S_ISREG(path.stat().st_mode):
@@ -140,16 +130,17 @@ def open_regular(path: Path) -> Iterator[tuple[BufferedReader, int]]:
                 "storage.not_regular_file", "{path}: not a regular file; check the path", path=path
             )
         with path.open("rb") as file:
-            yield file, os.fstat(file.fileno()).st_size
-
-
-def expand_home(path: str) -> str:
-    """The path with a leading ~ replaced by the home directory, as a shell does.
-
-    >>> expand_home("data/train.tsv")
-    'data/train.tsv'
-    """
-    return os.path.expanduser(path)
+            size = os.fstat(file.fileno()).st_size
+            if size > limit:
+                raise StorageError(
+                    "storage.file_too_large",
+                    "{path}: the file must have at most {limit:,} bytes, got {size:,}; check the "
+                    "path",
+                    path=path,
+                    limit=limit,
+                    size=size,
+                )
+            yield file, size
 
 
 def check_path_name(path: Path) -> None:
@@ -253,18 +244,13 @@ def atomic_directory(out: Path) -> Iterator[Path]:
         yield temp
         for path in temp.rglob("*"):
             if path.is_file():
-                _sync_file(path)
+                with path.open("rb+") as file:
+                    os.fsync(file.fileno())
             else:
                 sync_folder(path)
         sync_folder(temp)
         rename(temp, out)
         sync_folder(out.parent)
-
-
-def _sync_file(path: Path) -> None:
-    """Sync the bytes of an existing file to disk."""
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())
 
 
 def remove(path: Path) -> None:

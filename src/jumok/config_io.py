@@ -16,10 +16,10 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from jumok.atomic_io import read_regular
 from jumok.errors import ConfigError, InputError, Message
+from jumok.safe_json import MAX_DEPTH, is_shallow
 from jumok.text_files import decode_text
 
 MAX_TOML_BYTES = 2**20
-MAX_DEPTH = 64  # of nested tables and lists, as in jumok.safe_json
 MAX_KEY_PARTS = 32  # of a dotted key: tomllib keeps every prefix of it
 
 # The tokens of TOML in which a dot or a quote has another meaning, and keys with their dots.
@@ -72,13 +72,9 @@ def parse_toml(text: str) -> ConfigDict:
             if n_parts > MAX_KEY_PARTS:
                 raise RecursionError(f"a key has {n_parts} parts")
     tree = tomllib.loads(text)
-    level: list[Any] = [tree]
-    for _ in range(MAX_DEPTH):
-        groups = (each.values() if isinstance(each, dict) else each for each in level)
-        level = [x for group in groups for x in group if isinstance(x, dict | list)]
-        if not level:
-            return tree
-    raise RecursionError(f"it has more than {MAX_DEPTH} levels")
+    if not is_shallow(tree, MAX_DEPTH):
+        raise RecursionError(f"it has more than {MAX_DEPTH} levels")
+    return tree
 
 
 def apply_overrides(tree: Mapping[str, Any], overrides: Overrides) -> ConfigDict:

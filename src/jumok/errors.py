@@ -5,7 +5,8 @@ apart by class and code; `jumok.language` finds the Korean of a message by its c
 """
 
 import copy
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from typing import Any, Self
 
@@ -206,6 +207,21 @@ class InputError(JumokError, ValueError):
     """Invalid arguments, recipe, file or row."""
 
     exit_code = 2
+
+
+@contextmanager
+def located(where: object) -> Iterator[None]:
+    """Context in which the message of an InputError begins with the place, as a path.
+
+    >>> with located("recipe.toml"):
+    ...     raise InputError("toml.syntax", "not TOML")
+    Traceback (most recent call last):
+    jumok.errors.InputError: recipe.toml: not TOML
+    """
+    try:
+        yield
+    except InputError as error:
+        raise error.at(where) from error
 
 
 class UsageError(InputError):

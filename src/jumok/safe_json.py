@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jumok.atomic_io import read_regular
-from jumok.errors import InputError, Message, ModelFileError
+from jumok.errors import InputError, Message, ModelFileError, located
 
 MAX_BYTES = 4 * 2**20  # a long config.json, with the names of 10,000 labels, has 0.5 MiB
 MAX_DEPTH = 64
@@ -22,10 +22,8 @@ def read_json(path: Path, limit: int = MAX_BYTES) -> dict[str, Any]:
     Raises StorageError if it cannot be read or is longer, InputError as `parse_json` does; both
     name the file.
     """
-    try:
+    with located(path):
         return parse_json(read_regular(path, limit))
-    except InputError as error:
-        raise error.at(path) from error
 
 
 def check_downloaded(data: bytes) -> None:
@@ -77,7 +75,8 @@ def parse_json_value(data: bytes, *, allow_surrogates: bool = False) -> object:
         raise _too_deep() from error
     except ValueError as error:  # bad JSON, bad UTF-8
         raise _invalid(str(error)) from error
-    _check_depth(value)
+    if not is_shallow(value, MAX_DEPTH):
+        raise _too_deep()
     if not allow_surrogates and b"\\" in data:  # only escapes spell half a pair
         try:
             json.dumps(value, ensure_ascii=False).encode()
@@ -88,14 +87,15 @@ def parse_json_value(data: bytes, *, allow_surrogates: bool = False) -> object:
     return value
 
 
-def _check_depth(value: object) -> None:
+def is_shallow(value: object, most: int) -> bool:
+    """Whether lists and tables are nested at most so deeply."""
     level: list[Any] = [value] if isinstance(value, dict | list) else []
-    for _ in range(MAX_DEPTH):
+    for _ in range(most):
         groups = (each.values() if isinstance(each, dict) else each for each in level)
         level = [item for group in groups for item in group if isinstance(item, dict | list)]
         if not level:
-            return
-    raise _too_deep()
+            return True
+    return False
 
 
 def _unique_names(pairs: list[tuple[str, object]]) -> dict[str, object]:

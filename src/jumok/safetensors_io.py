@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from safetensors import SafetensorError, safe_open
 
 from jumok.atomic_io import open_regular, read_regular
-from jumok.errors import InputError, Message, ModelFileError
+from jumok.errors import InputError, Message, ModelFileError, located
 from jumok.safe_json import check_downloaded, parse_json
 
 if TYPE_CHECKING:
@@ -71,11 +70,7 @@ def serialize(tensors: "Mapping[str, Tensor]", metadata: Mapping[str, str] | Non
     >>> deserialize(serialize({"weight": torch.arange(6).view(2, 3).T}))["weight"].tolist()
     [[0, 3], [1, 4], [2, 5]]
     """
-    import safetensors.torch
-
-    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    _check_memory(contiguous)
-    return safetensors.torch.save(contiguous, dict(metadata) if metadata else None)
+    return b"".join(iter_chunks(tensors, metadata))
 
 
 @dataclass(frozen=True)
@@ -92,26 +87,16 @@ def iter_chunks(
 ) -> Iterator[bytes | memoryview]:
     """A safetensors file of `tensors` in chunks: the header, then the data of each tensor.
 
-    Equal to `serialize`, but without copying tensors that are on the CPU. The widest dtypes come
-    first so that all data are aligned, then names in order. Raises InputError if two names share
-    memory.
-
-    >>> import torch
-    >>> tensors = {"weight": torch.arange(6).view(2, 3).T, "bias": torch.zeros(2)}
-    >>> b"".join(iter_chunks(tensors, {"a": "b"})) == serialize(tensors, {"a": "b"})
-    True
+    Tensors that are on the CPU are not copied. The widest dtypes come first so that all data are
+    aligned, then names in order. Raises InputError if two names share memory.
     """
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     _check_memory(contiguous)
     lazy = {
-        name: LazyTensor(tensor.dtype, tuple(tensor.shape), partial(_itself, tensor))
+        name: LazyTensor(tensor.dtype, tuple(tensor.shape), tensor.contiguous)
         for name, tensor in contiguous.items()
     }
     return iter_lazy_chunks(lazy, metadata)
-
-
-def _itself(tensor: "Tensor") -> "Tensor":
-    return tensor
 
 
 def iter_lazy_chunks(
@@ -168,18 +153,6 @@ def dtype_name(name: str) -> str:
     return _DTYPES[name][0]
 
 
-def torch_dtype(name: str) -> "torch.dtype":
-    """The torch dtype of a dtype in a header.
-
-    >>> torch_dtype("BF16")
-    torch.bfloat16
-    """
-    import torch
-
-    dtype: torch.dtype = getattr(torch, dtype_name(name))
-    return dtype
-
-
 def deserialize(data: bytes) -> "dict[str, Tensor]":
     """The tensors of a whole safetensors file, copied. Raises InputError for an invalid file."""
     import safetensors.torch
@@ -205,10 +178,8 @@ def _library_errors() -> Iterator[None]:
 def read_tensors(path: Path, limit: int = 2**40) -> "dict[str, Tensor]":
     """The tensors of the file at `path`. Raises StorageError or InputError, which name it."""
     data = read_regular(path, limit)
-    try:
+    with located(path):
         return deserialize(data)
-    except InputError as error:
-        raise error.at(path) from error
 
 
 def read_header(path: Path) -> dict[str, TensorEntry]:
@@ -228,13 +199,11 @@ def _read(path: Path) -> tuple[dict[str, TensorEntry], dict[str, str]]:
     with open_regular(path) as (file, size):
         start = file.read(8)
         start += file.read(min(int.from_bytes(start, "little"), MAX_HEADER_BYTES))
-        try:
+        with located(path):
             _check_start(start, size)
             with _library_errors(), safe_open(path, "np"):
                 pass
             return _parse(start)
-        except InputError as error:
-            raise error.at(path) from error
 
 
 def _check_start(start: bytes, size: int) -> None:

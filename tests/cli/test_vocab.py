@@ -151,7 +151,7 @@ def test_decoding_arguments(model: str) -> None:
     assert rows(run("decode", model, ",".join(map(str, ids)), "--json")) == [
         {"ids": ids, "text": "이 영화"}
     ]
-    with raises(InputError, "text.id_range"):
+    with raises(InputError, "tokenizer.id_range"):
         run("decode", model, "999999")
     with raises(InputError, "cli.ids_not_integers"):
         run("decode", model, "영화")

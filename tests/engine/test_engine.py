@@ -304,5 +304,5 @@ def test_a_text_an_iterator_and_pairs() -> None:
 
 @pytest.mark.parametrize("precision", ["bfloat16", "q8_0", "int4", ["int8"]])
 def test_the_engine_computes_in_two_precisions(precision: EnginePrecision) -> None:
-    with raises(InputError, "engine.unknown_precision"):
+    with raises(InputError, "config.wrong_type"):
         load("ko-small-vectors", precision)

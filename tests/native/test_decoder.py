@@ -254,9 +254,9 @@ def test_invalid_arguments_raise_input_error() -> None:
         decoder.step(tokens(2, 1).to("meta"))
     with raises(InputError, "kernel.rows_range"):
         decoder.reorder(torch.tensor([0, 2]))
-    with raises(InputError, "kernel.rewind_range"):
+    with raises(InputError, "config.out_of_range"):
         decoder.rewind(4)
-    with raises(InputError, "kernel.k_range"):
+    with raises(InputError, "config.out_of_range"):
         decoder.top_k(tokens(2, 1), 78)
     assert decoder.length == 3
     decoder.step(tokens(2, 1))

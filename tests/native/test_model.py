@@ -39,7 +39,7 @@ def test_unsupported_models_raise_kernel_error() -> None:
     model.decoder.stack.layers[0].feed_forward.up = nn.Bilinear(1, 1, 1)
     with pytest.raises(KernelError, match=r"does not support the Bilinear at .*feed_forward\.up"):
         NativeModel(model)
-    with raises(KernelError, "kernel.unknown_precision"):
+    with raises(InputError, "config.wrong_type"):
         NativeModel(language_model(), "int4")  # type: ignore[arg-type]
 
 

@@ -10,7 +10,7 @@ from jumok.pretrained.name_map import (
     CONV1D,
     IDENTITY,
     ROW_VECTOR,
-    TensorMapping,
+    NameRule,
     Transform,
     expand,
     rule,
@@ -37,7 +37,7 @@ def random_tensor(*shape: int) -> Tensor:
 def test_conv1d_split_and_join(inputs: int, outputs: int, parts: int) -> None:
     names = tuple(f"part{i}.weight" for i in range(parts))
     mapping, hf_tensor = (
-        TensorMapping("c_attn.weight", names, CONV1D),
+        NameRule("c_attn.weight", names, CONV1D),
         random_tensor(inputs, outputs * parts),
     )
     jumok_tensors = mapping.split(hf_tensor)
@@ -57,7 +57,7 @@ def test_conv1d_split_and_join(inputs: int, outputs: int, parts: int) -> None:
     ],
 )
 def test_transforms_are_inverted(transform: Transform, parts: int, hf_tensor: Tensor) -> None:
-    mapping = TensorMapping("x", tuple(f"part{i}" for i in range(parts)), transform)
+    mapping = NameRule("x", tuple(f"part{i}" for i in range(parts)), transform)
     jumok_tensors = mapping.split(hf_tensor)
     assert torch.equal(mapping.join(jumok_tensors), hf_tensor)
     assert {part.untyped_storage().data_ptr() for part in jumok_tensors.values()} == {

@@ -123,7 +123,7 @@ def test_longer_pieces_that_contain_the_word_stay_in_use() -> None:
 
 
 def test_models_of_other_programs() -> None:
-    before = SentencePieceTokenizer.from_bytes(sentencepiece_model())
+    before = SentencePieceTokenizer(sentencepiece_model())
     after = add_words(before, ["코로나"]).tokenizer
     assert after.pieces("코로나가")[0] == "▁코로나"
     assert [after.encode(t) for t in CORPUS] == [before.encode(t) for t in CORPUS]

@@ -190,7 +190,7 @@ def test_without_normalisation_nothing_is_composed() -> None:
     apart = unicodedata.normalize("NFD", "한글 나라")
     config = VocabularyConfig(size=24, normalization="none", character_coverage=1.0)
     vocabulary = SentencePieceTokenizer.train([apart], config)
-    assert SentencePieceTokenizer.from_bytes(vocabulary.to_bytes()).normalization == "none"
+    assert SentencePieceTokenizer(vocabulary.to_bytes()).normalization == "none"
     assert vocabulary.decode(vocabulary.encode(apart)) == apart
     assert vocabulary.unk_id in vocabulary.encode("한글")
 
@@ -198,7 +198,7 @@ def test_without_normalisation_nothing_is_composed() -> None:
 @pytest.mark.parametrize("data", [trained().to_bytes(), trained("bpe").to_bytes(), kowiki_like()])
 @pytest.mark.parametrize("name", SPECIAL_PIECES)
 def test_a_typed_special_piece_is_ordinary_text(data: bytes, name: str) -> None:
-    vocabulary = SentencePieceTokenizer.from_bytes(data)
+    vocabulary = SentencePieceTokenizer(data)
     for text in [name, f"이 영화{name}정말", f" {name} 재미", f"{name}{name}"]:
         for ids in [
             vocabulary.encode(text),
@@ -218,14 +218,14 @@ def test_decode_leaves_special_pieces_out() -> None:
 
 @pytest.mark.parametrize("wrong", [-1, 200, 10**9])
 def test_an_id_out_of_range_is_refused(wrong: int) -> None:
-    with pytest.raises(InputError, match=f"in a vocabulary of 200 pieces, got {wrong}"):
+    with pytest.raises(InputError, match=f"in a vocabulary of 200 ids, got {wrong}"):
         trained().decode([5, wrong])
-    with raises(InputError, "text.id_range"):
+    with raises(InputError, "tokenizer.id_range"):
         trained().piece(wrong)
 
 
 def test_an_unknown_piece_is_never_silently_unk() -> None:
-    with raises(InputError, "text.no_such_piece"):
+    with raises(InputError, "tokenizer.no_such_piece"):
         trained().id("[XYZ]")
 
 
@@ -243,7 +243,7 @@ def test_nul_and_lone_surrogates_are_refused_by_every_method() -> None:
 
 
 def test_one_text_for_a_list_of_texts_is_refused() -> None:
-    with raises(InputError, "text.one_string"):
+    with raises(InputError, "tokenizer.one_string"):
         trained().encode_batch("한글")
 
 
@@ -263,7 +263,7 @@ def test_saved_and_loaded_is_the_same(tmp_path: Path) -> None:
 def test_a_model_trained_as_in_korean_tutorials() -> None:
     data = kowiki_like()
     assert PieceType.USER_DEFINED in read_model(data).types
-    vocabulary = SentencePieceTokenizer.from_bytes(data)
+    vocabulary = SentencePieceTokenizer(data)
     assert [getattr(vocabulary, name) for name in SPECIAL] == [0, 1, 2, 3, 4, 5, 6]
     assert vocabulary.normalization == "nmt_nfkc"
     assert vocabulary.to_bytes() == data
@@ -276,12 +276,12 @@ def test_a_model_trained_as_in_korean_tutorials() -> None:
 
 def test_other_names_and_ids() -> None:
     data = sentencepiece_model(pad_id=3, control_symbols=["<cls>", "<sep>", "<mask>"])
-    vocabulary = SentencePieceTokenizer.from_bytes(data)
+    vocabulary = SentencePieceTokenizer(data)
     assert [getattr(vocabulary, name) for name in SPECIAL] == [3, 0, 1, 2, 5, 4, 6]
 
 
 def test_a_missing_special_piece_is_named() -> None:
-    vocabulary = SentencePieceTokenizer.from_bytes(sentencepiece_model())  # <unk> <s> </s> alone
+    vocabulary = SentencePieceTokenizer(sentencepiece_model())  # <unk> <s> </s> alone
     assert (vocabulary.unk_id, vocabulary.bos_id, vocabulary.eos_id) == (0, 1, 2)
     for attribute, name in [("pad_id", "[PAD]"), ("cls_id", "[CLS]"), ("mask_id", "[MASK]")]:
         with pytest.raises(InputError, match=re.escape(f"the vocabulary has no {name} piece")):
@@ -290,7 +290,7 @@ def test_a_missing_special_piece_is_named() -> None:
 
 def test_other_user_defined_pieces_stay_whole() -> None:
     data = sentencepiece_model(user_defined_symbols=["<제목>", "[SEP]"])
-    vocabulary = SentencePieceTokenizer.from_bytes(data)
+    vocabulary = SentencePieceTokenizer(data)
     assert vocabulary.id("<제목>") in vocabulary.encode("이 영화<제목>정말")
     assert vocabulary.sep_id not in vocabulary.encode("이 영화[SEP]정말")
     assert "<제목>" in vocabulary.decode(vocabulary.encode("이 영화<제목>정말"))
@@ -299,7 +299,7 @@ def test_other_user_defined_pieces_stay_whole() -> None:
 @pytest.mark.parametrize("kind", ["word", "char"])
 def test_word_and_character_models_load_but_do_not_sample(kind: str) -> None:
     options = {"vocab_size": 40} if kind == "word" else {}
-    vocabulary = SentencePieceTokenizer.from_bytes(sentencepiece_model(model_type=kind, **options))
+    vocabulary = SentencePieceTokenizer(sentencepiece_model(model_type=kind, **options))
     assert vocabulary.kind == kind
     assert vocabulary.encode("더빙 진짜")
     with pytest.raises(InputError, match=f"a {kind} vocabulary has one segmentation of every text"):
@@ -311,7 +311,7 @@ def test_damaged_models_are_refused() -> None:
     broken = [b"", b"hello", b"\0" * 40, data[:-5], data[: len(data) // 2], b"PK\x03\x04" + data]
     for wrong in broken:
         with pytest.raises(InputError, match="model"):
-            SentencePieceTokenizer.from_bytes(wrong)
+            SentencePieceTokenizer(wrong)
 
 
 def test_a_file_that_is_not_a_model_is_named(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ VOCABULARIES = {
     "bpe": trained("bpe"),
     "unigram bytes": trained("unigram", True),
     "bpe bytes": trained("bpe", True),
-    "kowiki": SentencePieceTokenizer.from_bytes(kowiki_like()),
-    "no prefix": SentencePieceTokenizer.from_bytes(sentencepiece_model(add_dummy_prefix="false")),
+    "kowiki": SentencePieceTokenizer(kowiki_like()),
+    "no prefix": SentencePieceTokenizer(sentencepiece_model(add_dummy_prefix="false")),
 }
 BYTES = trained("unigram", True)
 BYTE_IDS = [
@@ -100,5 +100,5 @@ def test_the_time_per_token_does_not_grow() -> None:
 
 
 def test_an_id_out_of_range_is_refused() -> None:
-    with raises(InputError, "text.id_range"):
+    with raises(InputError, "tokenizer.id_range"):
         StreamingDecoder(trained()).push(10_000)

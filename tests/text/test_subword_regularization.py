@@ -42,7 +42,7 @@ def test_the_same_seed_gives_the_same_ids_after_other_calls(kind: str) -> None:
     other = vocabulary.sample_batch(CORPUS, alpha=0.2, seed=8)
     vocabulary.sample_batch(SENTENCES, alpha=0.9, seed=7)
     sentencepiece.set_random_generator_seed(1)
-    fresh = SentencePieceTokenizer.from_bytes(vocabulary.to_bytes())
+    fresh = SentencePieceTokenizer(vocabulary.to_bytes())
     assert first == vocabulary.sample_batch(CORPUS, alpha=0.2, seed=7)
     assert first == fresh.sample_batch(list(CORPUS), alpha=0.2, seed=7)
     assert first != other
@@ -96,7 +96,7 @@ def test_bpe_without_dropout_is_the_plain_encoding() -> None:
 
 def test_bpe_drops_a_merge_with_probability_alpha() -> None:
     """A word of one merge is left apart with probability alpha."""
-    vocabulary = SentencePieceTokenizer.from_bytes(
+    vocabulary = SentencePieceTokenizer(
         sentencepiece_model(["가나 가나 다"] * 3, model_type="bpe", vocab_size=8)
     )
     assert vocabulary.pieces("가나") == ["▁", "가나"] or vocabulary.pieces("가나") == ["▁가", "나"]
@@ -142,7 +142,7 @@ def test_unigram_with_a_large_alpha_returns_the_best_segmentation() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_user_defined_pieces_are_never_split(kind: str) -> None:
     data = sentencepiece_model(model_type=kind, user_defined_symbols=["<제목>", "<제", "[SEP]"])
-    vocabulary = SentencePieceTokenizer.from_bytes(data)
+    vocabulary = SentencePieceTokenizer(data)
     texts = ["이 영화<제목>정말 <제목><제[SEP]"] * 20
     for row in vocabulary.sample_batch(texts, alpha=0.5, seed=0):
         assert row.count(vocabulary.id("<제목>")) == 2

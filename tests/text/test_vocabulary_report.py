@@ -32,7 +32,7 @@ def test_nfd_is_composed_without_loss() -> None:
 
 
 def test_characters_that_another_rule_changes_are_shown() -> None:
-    vocabulary = SentencePieceTokenizer.from_bytes(kowiki_like())
+    vocabulary = SentencePieceTokenizer(kowiki_like())
     found = measure_vocabulary(vocabulary, ["영화 ㅋㅋ", "영화  영화"], examples=2)
     assert [(loss.expected, loss.got) for loss in found.losses] == [("ㅋㅋ", "ᄏᄏ"), (" ", "")]
 

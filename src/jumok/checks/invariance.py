@@ -2,9 +2,10 @@
 
 import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -57,41 +58,64 @@ class CheckResult:
         }
 
 
-class Check(Protocol):
-    """A check of a model."""
+@dataclass(frozen=True)
+class Check(ABC):
+    """A check of a model: what is equal to what, in a few words, and the comparison in a sentence.
 
-    @property
-    def name(self) -> str:
-        """What is equal to what, in a few words."""
+    A model of one's own is compared in batches and alone; nothing else computes it.
+    """
 
-    @property
-    def compared(self) -> str:
-        """The comparison in a sentence."""
+    name: str
+    compared: str
+
+    @abstractmethod
+    def compare(self, target: CheckTarget) -> Measurement:
+        """The difference. Raises NotApplicable if the check does not apply to the model."""
 
     def measure(self, target: CheckTarget) -> CheckResult:
-        """Run the check; the result is "not applicable" if it does not apply to the model."""
+        """The result; a check that raises another exception has failed."""
+        started = time.perf_counter()
+
+        def result(result: Result, **fields: Any) -> CheckResult:
+            seconds = round(time.perf_counter() - started, 3)
+            return CheckResult(self.name, self.compared, result, seconds=seconds, **fields)
+
+        try:
+            if target.pipeline.is_own and self.name != ALONE:
+                raise NotApplicable("check.own_model", "nothing else computes a model of one's own")
+            found = self.compare(target)
+        except NotApplicable as why:
+            return result("not applicable", reason=str(why))
+        except JumokError as error:
+            return result("fail", reason=str(error))
+        except Exception as error:  # of torch or other libraries: the other checks still run
+            return result("fail", reason=f"{type(error).__name__}: {str(error).strip()}")
+        same, decisions = found.decisions or (None, None)
+        return result(
+            "pass" if found.difference <= found.tolerance else "fail",  # NaN fails
+            difference=found.difference,
+            tolerance=found.tolerance,
+            same=same,
+            decisions=decisions,
+            reason="some outputs are NaN or infinite" if math.isnan(found.difference) else "",
+        )
 
 
 @dataclass(frozen=True)
-class InvarianceCheck:
+class InvarianceCheck(Check):
     """Two variants of a computation must give the same outputs, up to a tolerance.
 
     >>> InvarianceCheck("batched = batched", "a batch with itself", batched).tolerance
     1e-05
     """
 
-    name: str
-    compared: str
     variant: Variant
     reference: Variant = batched
     tolerance: float | Callable[[CheckTarget], float] = FLOAT32
     compare_decisions: bool = False
 
-    def measure(self, target: CheckTarget) -> CheckResult:
+    def compare(self, target: CheckTarget) -> Measurement:
         """Compute both variants and compare them."""
-        return run_check(self, lambda: self._measure(target))
-
-    def _measure(self, target: CheckTarget) -> Measurement:
         outputs, expected = self.variant(target), self.reference(target)
         bound = self.tolerance if isinstance(self.tolerance, float) else self.tolerance(target)
         n = target.n_texts or len(expected)
@@ -99,47 +123,9 @@ class InvarianceCheck:
         return Measurement(max_difference(outputs, expected), bound, same)
 
 
-def run_check(check: Check, measure: Callable[[], Measurement]) -> CheckResult:
-    """The result of a measurement; a check that raises has failed."""
-    started = time.perf_counter()
-
-    def result(result: Result, **fields: Any) -> CheckResult:
-        seconds = round(time.perf_counter() - started, 3)
-        return CheckResult(check.name, check.compared, result, seconds=seconds, **fields)
-
-    try:
-        found = measure()
-    except NotApplicable as why:
-        return result("not applicable", reason=str(why))
-    except JumokError as error:
-        return result("fail", reason=str(error))
-    except Exception as error:  # of torch or other libraries: the other checks still run
-        return result("fail", reason=f"{type(error).__name__}: {str(error).strip()}")
-    same, decisions = found.decisions or (None, None)
-    return result(
-        "pass" if found.difference <= found.tolerance else "fail",  # NaN fails
-        difference=found.difference,
-        tolerance=found.tolerance,
-        same=same,
-        decisions=decisions,
-        reason="some outputs are NaN or infinite" if math.isnan(found.difference) else "",
-    )
-
-
 def run_checks(target: CheckTarget, checks: Sequence[Check]) -> Iterator[CheckResult]:
-    """Run the checks one after another and yield each result.
-
-    A model of one's own is compared in batches and alone; nothing else computes it.
-    """
-
-    def not_applicable() -> Measurement:
-        raise NotApplicable("check.own_model", "nothing else computes a model of one's own")
-
-    for check in checks:
-        if target.pipeline.is_own and check.name != ALONE:
-            yield run_check(check, not_applicable)
-        else:
-            yield check.measure(target)
+    """Run the checks one after another and yield each result."""
+    return (check.measure(target) for check in checks)
 
 
 def max_difference(outputs: Outputs, expected: Outputs) -> float:

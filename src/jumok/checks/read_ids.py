@@ -14,7 +14,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from jumok.atomic_io import write_atomically
-from jumok.checks.invariance import CheckResult, Measurement, NotApplicable, run_check
+from jumok.checks.invariance import Check, Measurement, NotApplicable
 from jumok.checks.target import CheckTarget, text_samples
 from jumok.errors import JumokError, Message, TokenizerError
 from jumok.extras import missing_dependency
@@ -66,17 +66,15 @@ def sentences() -> list[str]:
 
 
 @dataclass(frozen=True)
-class ReadIdsCheck:
+class ReadIdsCheck(Check):
     """The ids that predictions are computed from must be those of AutoTokenizer."""
 
     name: str = "read = AutoTokenizer"
     compared: str = "the ids that the model reads for 1,000 sentences, and those of AutoTokenizer"
 
-    def measure(self, target: CheckTarget) -> CheckResult:
+    def compare(self, target: CheckTarget) -> Measurement:
         """Not applicable to a model that is not imported, or without transformers."""
-        return run_check(self, lambda: self._measure(target.pipeline))
-
-    def _measure(self, pipeline: Pipeline) -> Measurement:
+        pipeline = target.pipeline
         tokenizer = _auto_tokenizer(pipeline)
         texts = sentences()
         if isinstance(pipeline.model, LanguageModel) and not _has_empty_prompt(pipeline):

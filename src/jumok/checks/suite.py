@@ -8,11 +8,9 @@ from jumok.checks.invariance import (
     ALONE,
     EXACT,
     Check,
-    CheckResult,
     InvarianceCheck,
     Measurement,
     NotApplicable,
-    run_check,
 )
 from jumok.checks.lower_precision import (
     BFLOAT16,
@@ -38,26 +36,13 @@ from jumok.native import WeightPrecision, quantize_int8, to_bfloat16
 
 
 @dataclass(frozen=True)
-class ExportCheck:
+class ExportCheck(Check):
     """The exported model, run in its own library, must agree with the model itself."""
 
     format: str
 
-    @property
-    def name(self) -> str:
-        """One check per format."""
-        return f"exported = jumok ({self.format})"
-
-    @property
-    def compared(self) -> str:
-        """What is compared, in a sentence."""
-        return f"the model exported to {self.format}, and the model itself"
-
-    def measure(self, target: CheckTarget) -> CheckResult:
+    def compare(self, target: CheckTarget) -> Measurement:
         """Not applicable if the format does not support the model, or its library is missing."""
-        return run_check(self, lambda: self._measure(target))
-
-    def _measure(self, target: CheckTarget) -> Measurement:
         if target.pipeline.device.type != "cpu":
             raise NotApplicable("check.exports_need_cpu", "exports are compared on the CPU only")
         if self.format == SENTENCE_TRANSFORMERS and target.pipeline.sentence_encoding is None:
@@ -72,7 +57,10 @@ class ExportCheck:
 
 
 SENTENCE_TRANSFORMERS = "sentence-transformers"  # of models that have its modules
-EXPORT_CHECKS = tuple(map(ExportCheck, ("hf", "onnx", "ctranslate2", SENTENCE_TRANSFORMERS)))
+EXPORT_CHECKS = tuple(
+    ExportCheck(f"exported = jumok ({to})", f"the model exported to {to}, and the model itself", to)
+    for to in ("hf", "onnx", "ctranslate2", SENTENCE_TRANSFORMERS)
+)
 
 INDUCTOR = Compiled()
 

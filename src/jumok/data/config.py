@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from jumok.atomic_io import expand_home
 from jumok.config_io import check_choices, check_range
 from jumok.data.files.formats import Format
 from jumok.data.files.rows import OnBadRows
@@ -85,9 +84,11 @@ class DataConfig:
                     name=name,
                     files=files,
                 )
-            expanded = tuple(map(expand_home, files)) if several else expand_home(files)
+            expanded = (
+                tuple(map(os.path.expanduser, files)) if several else os.path.expanduser(files)
+            )
             object.__setattr__(self, name, expanded)
-        object.__setattr__(self, "folder", expand_home(self.folder))
+        object.__setattr__(self, "folder", os.path.expanduser(self.folder))
         labels = tuple(normalize("NFC", label) for label in self.labels)
         if labels and len(set(labels)) < max(len(labels), 2):
             raise DataError(

@@ -18,10 +18,6 @@ _SPACES = re.compile(r"\s+")
 FindTerms = Callable[[str], Iterator[tuple[int, int, str]]]  # start, end, translation
 
 
-def _same(text: str) -> str:
-    return text
-
-
 @dataclass(frozen=True)
 class Style:
     """How a format writes text.
@@ -31,8 +27,8 @@ class Style:
     too few.
     """
 
-    escape: Callable[[str], str] = _same
-    finish: Callable[[str], str] = _same
+    escape: Callable[[str], str] = str
+    finish: Callable[[str], str] = str
     may_start: Callable[[str], bool] = bool
     within_words: bool = True
 

@@ -187,7 +187,7 @@ def inline_parts(
     >>> [part.text for part in inline_parts("<i>겨울<br>", Style(), str) if isinstance(part, Block)]
     ['겨울']
     """
-    tags = list(_inline_tags(text, braces=braces))
+    tags = list(re.finditer(_TAG_OR_BRACES if braces else _ANY_TAG, text))
     closes = _matching([tag[0] for tag in tags])
     builder, position = Builder(unescape), 0
     for number, tag in enumerate(tags):
@@ -209,10 +209,6 @@ def _add_lines(builder: Builder, text: str) -> None:
             builder.line_break(part)
         elif part:
             builder.words(part)
-
-
-def _inline_tags(text: str, *, braces: bool) -> Iterator[re.Match[str]]:
-    return re.finditer(_TAG_OR_BRACES if braces else _ANY_TAG, text)
 
 
 def _matching(tags: list[str]) -> dict[int, bool]:

@@ -65,10 +65,6 @@ Node = Words | LineBreak | Atom | Pair
 Unescape = Callable[[str], str]
 
 
-def _same(text: str) -> str:
-    return text
-
-
 class Builder:
     """Makes the tree of a text; `unescape` makes plain characters of those in the file.
 
@@ -77,7 +73,7 @@ class Builder:
     ['Words', 'Atom', 'Words', 'Pair']
     """
 
-    def __init__(self, unescape: Unescape = _same) -> None:
+    def __init__(self, unescape: Unescape = str) -> None:
         self._unescape = unescape
         self.nodes: list[Node] = []
         self._open: list[Pair] = []
@@ -121,7 +117,7 @@ class Builder:
         (self._open[-1].children if self._open else self.nodes).append(node)
 
 
-def word_nodes(text: str, unescape: Unescape = _same) -> Iterator[Words | Atom]:
+def word_nodes(text: str, unescape: Unescape = str) -> Iterator[Words | Atom]:
     """Text as it is in the file: words, and as atoms its symbols and other spaces than " ".
 
     >>> from html import unescape

@@ -14,6 +14,7 @@ from typing import Any, Generic, Literal, cast, get_args, overload
 
 import numpy as np
 
+from jumok.config_io import check_choice
 from jumok.decoding.config import DecodingConfig
 from jumok.engine.run import EncoderRun, GeneratorRun, OpenedRun, open_run
 from jumok.engine.token_vectors import TokenVectors
@@ -142,9 +143,8 @@ class EncoderModel(EngineModel[OutputT]):
 
     def __init__(self, run: EncoderRun, precision: EnginePrecision = "float32") -> None:
         alone = not run.config.n_layers  # token vectors without layers
-        super().__init__(
-            run, KernelChoice.of_token_vectors() if alone else KernelChoice.of_engine(precision)
-        )
+        numpy = KernelChoice("numpy", "float32", "the encoder has no layers")
+        super().__init__(run, numpy if alone else KernelChoice.of_engine(precision))
         self.labels = run.labels
         self._session = (
             TokenVectors(run.config, run.arrays, run.head) if alone else _session(run, precision)
@@ -263,12 +263,7 @@ def load(
     >>> load("ko-small-vectors").task
     'similarity'
     """
-    if precision not in (None, *get_args(EnginePrecision)):
-        raise InputError(
-            "engine.unknown_precision",
-            'precision must be "float32" or "int8", got {precision!r:.40}',
-            precision=precision,
-        )
+    check_choice("precision", precision, EnginePrecision | None)
     limit_threads()
     run = open_run(folder)
     if isinstance(run, EncoderRun):

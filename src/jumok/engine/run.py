@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from jumok.atomic_io import check_path_name, expand_home, open_regular
+from jumok.atomic_io import check_path_name, open_regular
 from jumok.config_io import ConfigDict, from_dict, read_toml
 from jumok.decoding.config import DecodingConfig
 from jumok.engine.tasks import TASKS, EngineTask
@@ -128,7 +128,7 @@ def open_run(name: str | Path) -> EncoderRun | GeneratorRun:
     Raises UnsupportedError for what only `jumok.load` opens, and its InputError for what both
     reject.
     """
-    folder = resolve_model(expand_home(str(name)))
+    folder = resolve_model(os.path.expanduser(str(name)))
     check_path_name(folder)
     _check_is_own(folder)
     stored, recipe = read_run_config(folder), read_toml(folder / RECIPE)

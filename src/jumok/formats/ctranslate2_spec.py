@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from jumok.errors import ExportError, Message, ModelFileError
 from jumok.models import Decoder, Encoder, EncoderDecoder, LanguageModel
 from jumok.models.backbones import backbones
+from jumok.native.torch_weights import activation_name
 from jumok.nn import (
     LearnedPositions,
     MultiHeadAttention,
     RelativePositionBias,
     SinusoidalPositions,
-    TransformerLayer,
 )
 from jumok.nn.feedforward import GatedFeedForward, PositionwiseFeedForward
 from jumok.text.pretrained import PretrainedTokenizer
@@ -150,28 +150,33 @@ def specification(
         spec.register_vocabulary(list(vocabulary.target))
     spec.config.bos_token, spec.config.eos_token = vocabulary.bos, vocabulary.eos
     spec.config.unk_token = vocabulary.unk
-    spec.config.layer_norm_epsilon = _layers(model.decoder)[0].self_attention_norm.norm.eps
+    spec.config.layer_norm_epsilon = model.decoder.stack.layers[0].self_attention_norm.norm.eps
     spec.validate()
     return spec
+
+
+def _settings(backbone: Encoder | Decoder) -> dict[str, Any]:
+    """The settings of the spec of a backbone."""
+    layers = backbone.stack.layers
+    return {
+        "num_layers": len(layers),
+        "num_heads": layers[0].self_attention.n_heads,
+        "pre_norm": layers[0].self_attention_norm.norm_first,
+        "activation": _activation(layers[0].feed_forward),
+        "layernorm_embedding": not isinstance(backbone.embedding.norm, nn.Identity),
+        "relative_attention_bias": backbone.stack.relative is not None,
+        "ffn_glu": isinstance(layers[0].feed_forward, GatedFeedForward),
+        "rms_norm": isinstance(layers[0].self_attention_norm.norm, nn.RMSNorm),
+        "rotary_dim": None if backbone.stack.rotary is None else 0,  # 0: the whole head
+        "rotary_interleave": False,
+        "rotary_base": 10_000,  # no other is written
+    }
 
 
 def _encoder(backbone: Encoder) -> "TransformerEncoderSpec":
     from ctranslate2.specs.transformer_spec import TransformerEncoderSpec
 
-    layers = _layers(backbone)
-    spec = TransformerEncoderSpec(
-        len(layers),
-        layers[0].self_attention.n_heads,
-        pre_norm=layers[0].self_attention_norm.norm_first,
-        activation=_activation(layers[0].feed_forward),
-        layernorm_embedding=not isinstance(backbone.embedding.norm, nn.Identity),
-        relative_attention_bias=backbone.stack.relative is not None,
-        ffn_glu=isinstance(layers[0].feed_forward, GatedFeedForward),
-        rms_norm=isinstance(layers[0].self_attention_norm.norm, nn.RMSNorm),
-        rotary_dim=None if backbone.stack.rotary is None else 0,  # 0: the whole head
-        rotary_interleave=False,
-        rotary_base=10_000,  # no other is written
-    )
+    spec = TransformerEncoderSpec(**_settings(backbone))
     _fill_backbone(spec, backbone)
     spec.embeddings[0].weight = _copy(backbone.embedding.tokens.weight)
     return spec
@@ -180,25 +185,11 @@ def _encoder(backbone: Encoder) -> "TransformerEncoderSpec":
 def _decoder(model: EncoderDecoder | LanguageModel) -> "TransformerDecoderSpec":
     from ctranslate2.specs.transformer_spec import TransformerDecoderSpec
 
-    backbone = model.decoder
-    layers = _layers(backbone)
-    spec = TransformerDecoderSpec(
-        len(layers),
-        layers[0].self_attention.n_heads,
-        pre_norm=layers[0].self_attention_norm.norm_first,
-        activation=_activation(layers[0].feed_forward),
-        layernorm_embedding=not isinstance(backbone.embedding.norm, nn.Identity),
-        with_encoder_attention=isinstance(model, EncoderDecoder),
-        relative_attention_bias=backbone.stack.relative is not None,
-        ffn_glu=isinstance(layers[0].feed_forward, GatedFeedForward),
-        rms_norm=isinstance(layers[0].self_attention_norm.norm, nn.RMSNorm),
-        rotary_dim=None if backbone.stack.rotary is None else 0,
-        rotary_interleave=False,
-        rotary_base=10_000,  # no other is written
-    )
+    backbone, cross = model.decoder, isinstance(model, EncoderDecoder)
+    spec = TransformerDecoderSpec(with_encoder_attention=cross, **_settings(backbone))
     _fill_backbone(spec, backbone)
     spec.embeddings.weight = _copy(backbone.embedding.tokens.weight)
-    for layer, part in zip(layers, spec.layer, strict=True):
+    for layer, part in zip(backbone.stack.layers, spec.layer, strict=True):
         if layer.cross_attention is not None and layer.cross_attention_norm is not None:
             _fill_attention(
                 part.attention,
@@ -224,7 +215,7 @@ def _fill_backbone(
         _fill_norm(spec.layernorm_embedding, embedding.norm)
     if isinstance(stack.norm, nn.LayerNorm | nn.RMSNorm):
         _fill_norm(spec.layer_norm, stack.norm)
-    for layer, part in zip(_layers(backbone), spec.layer, strict=True):
+    for layer, part in zip(stack.layers, spec.layer, strict=True):
         _fill_attention(
             part.self_attention,
             layer.self_attention,
@@ -296,19 +287,8 @@ def _fill_norm(spec: "LayerNormSpec", norm: nn.Module) -> None:
 def _activation(feed_forward: PositionwiseFeedForward) -> "Activation":
     from ctranslate2.specs.common_spec import Activation
 
-    match feed_forward.activation:
-        case nn.ReLU():
-            return Activation.RELU
-        case nn.GELU(approximate="tanh"):
-            return Activation.GELUTanh
-        case nn.GELU():
-            return Activation.GELU
-        case _:
-            return Activation.SWISH
-
-
-def _layers(backbone: Encoder | Decoder) -> list[TransformerLayer]:
-    return list(backbone.stack.layers)
+    names = {"relu": "RELU", "gelu_tanh": "GELUTanh", "gelu": "GELU", "silu": "SWISH"}
+    return Activation[names[activation_name(feed_forward.activation)]]
 
 
 def _copy(weight: Tensor) -> Tensor:

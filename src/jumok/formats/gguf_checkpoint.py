@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from jumok import safetensors_io
 from jumok.atomic_io import storage_errors, write_atomically
-from jumok.errors import InputError, Message, ModelFileError
+from jumok.errors import Message, ModelFileError, located
 from jumok.foreign_keys import KeyTable
 from jumok.formats.gguf_architectures import (
     ARCHITECTURES,
@@ -101,14 +101,12 @@ def write_hf_folder(path: Path, folder: Path) -> None:
     Raises InputError for another architecture and for settings that jumok does not support.
     """
     file = read_gguf(path)
-    try:
+    with located(path):
         arch = _architecture(file)
         check_metadata(path, file.metadata)
         config = _config(file, arch)
         tensors = _tensors(file, arch, config)
         tokenizer = tokenizer_files(file.metadata, config)
-    except InputError as error:
-        raise error.at(path) from None
     with storage_errors(f"{folder}: cannot be made"):
         folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "config.json", json.dumps(config, indent=2).encode())

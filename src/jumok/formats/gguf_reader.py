@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jumok.atomic_io import storage_errors
-from jumok.errors import InputError, ModelFileError
+from jumok.errors import ModelFileError, located
 from jumok.native.gguf_types import OTHER_TYPES, TYPES, BlockType, dequantize
 from jumok.safe_json import check_downloaded
 from jumok.safetensors_io import MAX_TENSORS
@@ -112,10 +112,8 @@ def read_gguf(path: Path) -> GGUFFile:
     with storage_errors(f"{path}: cannot be read"), path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         data = file.read(min(size, MAX_HEADER_BYTES))
-    try:
+    with located(path):
         return parse_gguf(data, size, path)
-    except InputError as error:
-        raise error.at(path) from None
 
 
 def parse_gguf(data: bytes, size: int, path: Path) -> GGUFFile:

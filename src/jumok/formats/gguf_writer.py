@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from jumok.formats.gguf_reader import MAGIC, Value
 from jumok.native.gguf_quantize import quantize, scales
 from jumok.native.gguf_types import TYPES, Floats
+from jumok.native.layout import to_bfloat16
 
 VERSION, ALIGNMENT = 3, 32
 TYPE_IDS = {kind.name: number for number, kind in TYPES.items()}
@@ -108,9 +109,8 @@ def _encode(x: Floats, kind: str) -> tuple[NDArray[np.generic], bool]:
             half = x.astype(np.float16)
         return half, bool(np.isfinite(half).all())
     if kind == "BF16":
-        bits = x.view(np.uint32)
-        rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
-        return rounded.astype(np.uint16), bool(((rounded & 0x7F80) != 0x7F80).all())
+        rounded = to_bfloat16(x)
+        return rounded, bool(((rounded & 0x7F80) != 0x7F80).all())
     name = "q8_0" if kind == "Q8_0" else "q4_0"
     blocks = quantize(x, name)  # type: ignore[arg-type]  # a literal
     return blocks, bool(np.isfinite(scales(blocks, name)).all())  # type: ignore[arg-type]

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Protocol
 
 import torch
 
@@ -34,23 +33,7 @@ LogProbs = Callable[[int, Ids], Sequence[float]]
 """(number of a text, its generated ids) -> log p of each token and of [EOS]."""
 
 
-class ModelPair(Protocol):
-    """A model and its conversion."""
-
-    def convert(self, folder: Path, computing: ComputeType) -> None:
-        """Write the conversion into a folder."""
-
-    def difference(self, folder: Path, rows: Ragged) -> float:
-        """The difference in log p of every token: max |a - b| / max(1, max |b|)."""
-
-    def compare_outputs(self, folder: Path, rows: Ragged, beam: int) -> OutputComparison:
-        """Compare what both models generate for the rows."""
-
-    def scores(self, folder: Path, computing: ComputeType, table: Table) -> Scores:
-        """The scores of the conversion on the rows of a table."""
-
-
-def model_pair(pipeline: Pipeline) -> ModelPair:
+def model_pair(pipeline: Pipeline) -> "_Translator | _Generator":
     """The pair for an encoder-decoder or a language model."""
     model = pipeline.model
     assert isinstance(model, EncoderDecoder | LanguageModel)
@@ -66,25 +49,41 @@ def model_pair(pipeline: Pipeline) -> ModelPair:
 
 
 @dataclass(frozen=True)
-class _Translator:
-    """An encoder-decoder: rows are sources."""
+class _Pair:
+    """A model and its conversion."""
 
     pipeline: Pipeline
-    model: EncoderDecoder
+    model: EncoderDecoder | LanguageModel
     vocabulary: SpecVocabulary
 
     def convert(self, folder: Path, computing: ComputeType) -> None:
         convert(self.model, self.vocabulary, folder, computing)
 
+    def _converted(self, folder: Path, computing: ComputeType = "float32") -> ConvertedModel:
+        has_encoder = isinstance(self.model, EncoderDecoder)
+        return ConvertedModel(folder, self.vocabulary, computing, has_encoder=has_encoder)
+
+    @property
+    def _eos_id(self) -> int:
+        return self.vocabulary.target.index(self.vocabulary.eos)
+
+
+@dataclass(frozen=True)
+class _Translator(_Pair):
+    """An encoder-decoder: rows are sources."""
+
+    model: EncoderDecoder
+
     def difference(self, folder: Path, rows: Ragged) -> float:
+        """The difference in log p of every token: max |a - b| / max(1, max |b|)."""
         targets = self._ours(rows, 1)
-        converted = ConvertedModel(folder, self.vocabulary, "float32", has_encoder=True)
+        converted = self._converted(folder)
         converted_outputs = converted.log_probabilities(to_lists(rows), targets)
         ours = [self._log_p(*pair) for pair in zip(to_lists(rows), targets, strict=True)]
         return _difference(ours, converted_outputs)
 
     def compare_outputs(self, folder: Path, rows: Ragged, beam: int) -> OutputComparison:
-        converted = ConvertedModel(folder, self.vocabulary, "float32", has_encoder=True)
+        converted = self._converted(folder)
         converted_outputs = converted.generate(to_lists(rows), beam, self._limit)
         return compare_outputs(
             beam,
@@ -95,7 +94,7 @@ class _Translator:
         )
 
     def scores(self, folder: Path, computing: ComputeType, table: Table) -> Scores:
-        converted = ConvertedModel(folder, self.vocabulary, computing, has_encoder=True)
+        converted = self._converted(folder, computing)
         ids = converted.generate(to_lists(encode_rows(self.pipeline, table)), 1, self._limit)
         texts = self.pipeline.target_vocabulary.decode_batch(ids)
         language = self.pipeline.recipe.data.language
@@ -132,24 +131,15 @@ class _Translator:
     def _bos_id(self) -> int:
         return self.vocabulary.target.index(self.vocabulary.bos)
 
-    @property
-    def _eos_id(self) -> int:
-        return self.vocabulary.target.index(self.vocabulary.eos)
-
 
 @dataclass(frozen=True)
-class _Generator:
+class _Generator(_Pair):
     """A language model: rows are texts; their beginnings are the prompts."""
 
-    pipeline: Pipeline
     model: LanguageModel
-    vocabulary: SpecVocabulary
-
-    def convert(self, folder: Path, computing: ComputeType) -> None:
-        convert(self.model, self.vocabulary, folder, computing)
 
     def difference(self, folder: Path, rows: Ragged) -> float:
-        converted = ConvertedModel(folder, self.vocabulary, "float32", has_encoder=False)
+        converted = self._converted(folder)
         return _difference(
             [text_log_probs(self.model, row) for row in to_lists(rows)],
             converted.log_probabilities(to_lists(rows), []),
@@ -160,7 +150,7 @@ class _Generator:
         prompts = [row[:-1][: min(PROMPT_TOKENS, longest // 2)] for row in to_lists(rows)]
         limit = min(NEW_TOKENS, longest - max(map(len, prompts)))
         config = DecodingConfig(beam=beam, early_stopping=True, max_length=limit)
-        eos_id = self.vocabulary.target.index(self.vocabulary.eos)
+        eos_id = self._eos_id
         texts = collate(prompts, 0, _CPU)
         ours = generate_lm(
             self.model,
@@ -168,7 +158,7 @@ class _Generator:
             texts.attention_mask,
             GenerationRequest(config, end_id=eos_id),
         )
-        converted = ConvertedModel(folder, self.vocabulary, "float32", has_encoder=False)
+        converted = self._converted(folder)
 
         def log_p(number: int, generated: Sequence[int]) -> list[float]:
             prompt = prompts[number]
@@ -181,7 +171,7 @@ class _Generator:
 
     def scores(self, folder: Path, computing: ComputeType, table: Table) -> Scores:
         """Loss and perplexity of texts truncated to max_length; each token is predicted once."""
-        converted = ConvertedModel(folder, self.vocabulary, computing, has_encoder=False)
+        converted = self._converted(folder, computing)
         rows = converted.log_probabilities(to_lists(encode_rows(self.pipeline, table)), [])
         loss = -sum(chain.from_iterable(rows)) / max(sum(map(len, rows)), 1)
         return {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}

@@ -23,12 +23,12 @@ from jumok.pretrained.checkpoint import HFCheckpoint, open_checkpoint
 from jumok.pretrained.config_reader import ConfigReader
 from jumok.pretrained.family import HeadKind
 from jumok.pretrained.hub import CONFIG_FILES
-from jumok.pretrained.pickle_reader import read_pickle
+from jumok.pretrained.sentence_encoding import read_weights
 from jumok.safe_json import read_json
-from jumok.safetensors_io import read_tensors, serialize
+from jumok.safetensors_io import serialize
 
 ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
-OLD_WEIGHTS = "adapter_model.bin"
+OLD_WEIGHTS = "adapter_model.bin"  # of PEFT before 0.6
 PREFIX = "base_model.model."
 HEAD_OF_TASK: Mapping[str, HeadKind] = {
     "SEQ_CLS": "text_classifier",
@@ -159,7 +159,7 @@ def read_adapter(folder: Path) -> Adapter:
         )
     halves: dict[str, dict[str, Tensor]] = {}
     replaced: dict[str, Tensor] = {}
-    for key, tensor in _read_weights(folder).items():
+    for key, tensor in read_weights(folder / ADAPTER_WEIGHTS, folder / OLD_WEIGHTS).items():
         name, lora, last = key.removeprefix(PREFIX).rpartition(".lora_")
         if not key.startswith(PREFIX) or (lora and last not in ("A.weight", "B.weight")):
             raise ModelFileError(
@@ -177,13 +177,6 @@ def read_adapter(folder: Path) -> Adapter:
             replaced[name_of_weight] = tensor
     changes = {name: _both(folder, name, pair) for name, pair in halves.items()}
     return Adapter(folder, config, changes, replaced)
-
-
-def _read_weights(folder: Path) -> dict[str, Tensor]:
-    """The tensors of an adapter; PEFT before 0.6 wrote a pickle."""
-    if not (folder / ADAPTER_WEIGHTS).exists() and (folder / OLD_WEIGHTS).exists():
-        return read_pickle(folder / OLD_WEIGHTS)
-    return read_tensors(folder / ADAPTER_WEIGHTS)
 
 
 def merge_adapter(adapter: Adapter, base: HFCheckpoint, out: Path) -> None:

@@ -22,7 +22,7 @@ from jumok.formats.web_model import (
     WebPrecision,
     add_head,
     packed_arrays,
-    packed_settings,
+    packed_dims,
 )
 from jumok.formats.web_tokenizer import (
     tokenizer_arrays,
@@ -40,7 +40,7 @@ from jumok.models import (
     TokenClassifier,
 )
 from jumok.models.heads import EncoderModel
-from jumok.native.layout import Array, Arrays, unsupported_encoder
+from jumok.native.layout import Array, Arrays, encoder_dims, unsupported_encoder
 from jumok.native.session import Head, HeadPooling, Ids
 from jumok.native.torch_weights import activation_name
 from jumok.pretrained.sentence_encoding import DenseLayer, SentenceEncoding
@@ -108,7 +108,7 @@ def packed_encoder(
     if isinstance(model, Encoder):  # whose weights have no prefix
         weights = {f"encoder.{name}": weights[name] for name in weights}
     arrays = packed_arrays(config, weights, precision)
-    settings = packed_settings(config, precision)
+    settings = packed_dims(encoder_dims(config), precision)
     settings["head"] = _packed_head(pipeline, encoding, weights, arrays)
     settings |= {
         "task": VECTORS if isinstance(model, Encoder) else recipe.task,

@@ -26,8 +26,8 @@ from jumok.export.samples import Scores, encode_rows, numeric_scores, to_lists
 from jumok.formats.web_model import (
     TOKENIZER,
     WebPrecision,
+    packed_dims,
     packed_generator_arrays,
-    packed_generator_settings,
     read_dims,
     upload,
 )
@@ -38,7 +38,14 @@ from jumok.formats.web_tokenizer import (
 )
 from jumok.models import EncoderDecoder, LanguageModel
 from jumok.native.decoder_session import DecoderSession, DecoderWeights, unsupported_search
-from jumok.native.layout import Array, Arrays, GeneratorKind, unsupported_generator
+from jumok.native.layout import (
+    Array,
+    Arrays,
+    GeneratorKind,
+    decoder_layer_rotations,
+    generator_dims,
+    unsupported_generator,
+)
 from jumok.native.packed_weights import PRECISIONS
 from jumok.tasks.inputs.special_tokens import build_source
 from jumok.tasks.pipeline.generation_pipeline import as_generation, translates
@@ -100,8 +107,10 @@ def packed_generator(
     assert isinstance(source, SentencePieceTokenizer)
     assert isinstance(target, SentencePieceTokenizer)
     packed = packed_generator_arrays(config, kind, arrays, precision)
-    settings = packed_generator_settings(config, kind, precision)
+    template = source.sequence_template if kind == "encoder_decoder" else None
+    settings = packed_dims(generator_dims(config, kind), precision)
     settings |= {
+        "layers": decoder_layer_rotations(config),
         "generation": {
             "kind": kind,
             "decoding": {name: getattr(_decoding(pipeline), name) for name in _SETTINGS}
@@ -112,7 +121,7 @@ def packed_generator(
             "splits_lines": translates(pipeline),
             "continues_documents": pipeline.recipe.windows.across_documents,
         },
-        "tokenizer": _tokenizer(source, config.max_length, kind),
+        "tokenizer": tokenizer_config(source, config.max_length, template),
     }
     packed |= tokenizer_arrays(source)
     if target is not source:
@@ -184,18 +193,11 @@ def _kind(pipeline: Pipeline) -> GeneratorKind:
 
 def _decoding(pipeline: Pipeline) -> DecodingConfig:
     config = replace(pipeline.recipe.decoding, seed=pipeline.recipe.decoding.fixed_seed)
-    return config if _kind(pipeline) == "decoder" else config.capped_at(_longest(pipeline))
-
-
-def _longest(pipeline: Pipeline) -> int:
-    return pipeline.recipe.model.max_length
-
-
-def _tokenizer(
-    tokenizer: SentencePieceTokenizer, max_length: int, kind: GeneratorKind
-) -> dict[str, Any]:
-    template = tokenizer.sequence_template if kind == "encoder_decoder" else None
-    return tokenizer_config(tokenizer, max_length, template)
+    return (
+        config
+        if _kind(pipeline) == "decoder"
+        else config.capped_at(pipeline.recipe.model.max_length)
+    )
 
 
 def _examples(pipeline: Pipeline, model: GenerationModel) -> list[dict[str, Any]]:
@@ -215,7 +217,9 @@ def _ids(pipeline: Pipeline, model: GenerationModel, text: str) -> list[int]:
     if isinstance(pipeline.model, LanguageModel):
         return model.prompt(text)
     ids = Ragged.from_lists([pipeline.vocabulary.encode(text)])
-    row: list[int] = build_source(pipeline.vocabulary, ids, _longest(pipeline))[0].tolist()
+    row: list[int] = build_source(pipeline.vocabulary, ids, pipeline.recipe.model.max_length)[
+        0
+    ].tolist()
     return row
 
 
@@ -228,7 +232,7 @@ def _logits(
         if isinstance(pipeline.model, LanguageModel):
             yield _all_logits(model, None, row), pipeline.model(torch.tensor([row]))[0]
             continue
-        limit = min(COMPARED_TOKENS, _longest(pipeline))
+        limit = min(COMPARED_TOKENS, pipeline.recipe.model.max_length)
         session = model.session(Ragged.from_lists([row]), limit)
         ((best,),) = session.search(
             np.array([[start]], np.int64), DecodingConfig(max_length=limit), model.stopping([limit])

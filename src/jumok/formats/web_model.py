@@ -22,10 +22,7 @@ from jumok.native.layout import (
     Arrays,
     Floats,
     GeneratorKind,
-    decoder_layer_rotations,
     decoder_layers,
-    encoder_dims,
-    generator_dims,
     generator_tables,
     layer_linears,
     layer_norms,
@@ -35,7 +32,7 @@ from jumok.native.layout import (
     token_tables,
 )
 from jumok.native.library import OK, TABLE_TYPES, ModelDims
-from jumok.native.packed_weights import PRECISIONS, PackedWeights, pack_rows
+from jumok.native.packed_weights import PRECISIONS, PackedWeights, address, pack_rows
 from jumok.native.session import EncoderSession, Head, Ids
 from jumok.text.ragged import Ragged
 
@@ -129,20 +126,8 @@ class _Packer:
             self.found[name] = np.ascontiguousarray(vector).reshape(-1)
 
 
-def packed_settings(config: TransformerConfig, precision: WebPrecision) -> dict[str, Any]:
-    """The dimensions of an encoder, as JSON."""
-    return _dims(encoder_dims(config), precision)
-
-
-def packed_generator_settings(
-    config: TransformerConfig, kind: GeneratorKind, precision: WebPrecision
-) -> dict[str, Any]:
-    """The dimensions of a model that generates text, and the windows of its layers, as JSON."""
-    settings = _dims(generator_dims(config, kind), precision)
-    return settings | {"layers": decoder_layer_rotations(config)}
-
-
-def _dims(dims: ModelDims, precision: WebPrecision) -> dict[str, Any]:
+def packed_dims(dims: ModelDims, precision: WebPrecision) -> dict[str, Any]:
+    """The dimensions of a model, as JSON."""
     values = [getattr(dims, field[0]) for field in ModelDims._fields_]
     return {
         "format": FORMAT,
@@ -221,19 +206,15 @@ def upload(weights: PackedWeights, arrays: Arrays) -> None:
         scale, bias = (arrays.get(f"{name}.{part}") for part in ("scale", "bias"))
         if name == TOKENS:
             kind = TABLE_TYPES.index(array.dtype.name)
-            kernel.jumok_set_tokens(handle, kind, *array.shape, *map(_address, (array, scale)))
+            kernel.jumok_set_tokens(handle, kind, *array.shape, *map(address, (array, scale)))
         elif array.ndim == 2:
             sizes = (*array.shape, bias is not None)
             _check(kernel.jumok_allocate_linear(handle, name.encode(), *sizes), name)
-            addresses = map(_address, (array, scale, bias))
+            addresses = map(address, (array, scale, bias))
             _check(kernel.jumok_set_rows(handle, name.encode(), 0, len(array), *addresses), name)
         else:
-            status = kernel.jumok_set_vector(handle, name.encode(), array.size, _address(array))
+            status = kernel.jumok_set_vector(handle, name.encode(), array.size, address(array))
             _check(status, name)
-
-
-def _address(array: Array | None) -> int | None:
-    return None if array is None else array.ctypes.data
 
 
 def _check(status: int, name: str) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from jumok import safetensors_io as tensorfile
 from jumok.atomic_io import storage_errors, write_atomically
-from jumok.errors import InputError, TraceError
+from jumok.errors import TraceError, located
 from jumok.extras import import_attribute
 from jumok.interpret.rounding import SCALE_SUFFIX, dequantize
 from jumok.interpret.schema import Block, TraceInfo, check_index
@@ -88,11 +88,8 @@ class Trace:
         """
         path = Path(path)
         info = read_info(path)
-        try:
-            with storage_errors(f"{path}: cannot be read"):
-                return cls(info, _InFile(path, tensorfile.read_header(path)))
-        except InputError as error:
-            raise error.at(path) from error
+        with located(path), storage_errors(f"{path}: cannot be read"):
+            return cls(info, _InFile(path, tensorfile.read_header(path)))
 
     def with_info(self, info: TraceInfo) -> "Trace":
         """A trace of these tensors with another header."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from jumok import safetensors_io as tensorfile
-from jumok.errors import InputError, TraceError
+from jumok.errors import TraceError, located
 from jumok.interpret.schema import FORMAT, TraceInfo
 
 DTYPES = ("F32", "F16", "U8")
@@ -21,7 +21,7 @@ def read_info(path: Path) -> TraceInfo:
     file.
     """
     entries, metadata = tensorfile.read_header(path), tensorfile.read_metadata(path)
-    try:
+    with located(path):
         if metadata.get("format") != FORMAT:
             raise TraceError(
                 "trace.other_format",
@@ -41,8 +41,6 @@ def read_info(path: Path) -> TraceInfo:
         info = TraceInfo.from_json(metadata.get("trace", ""))
         check_tensors(info, {name: entry.shape for name, entry in entries.items()})
         return info
-    except InputError as error:
-        raise error.at(path) from error
 
 
 def check_tensors(info: TraceInfo, shapes: Mapping[str, tuple[int, ...]]) -> None:

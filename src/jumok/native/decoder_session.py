@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from jumok.config_io import check_range
 from jumok.decoding.config import DecodingConfig
 from jumok.decoding.finite import non_finite_error
 from jumok.decoding.hypothesis import Hypothesis
@@ -205,7 +206,7 @@ class DecoderSession:
 
         (B, T) -> log-probabilities (B, k) and tokens (B, k); ties are resolved by the smaller id.
         """
-        self._check_k(k)
+        check_range("k", k, f"[1, {self.vocabulary_size}]")
         ids = self._check_ids(ids)
         log_p, tokens = np.empty((len(ids), k), np.float32), np.empty((len(ids), k), np.int64)
         self._check_status(
@@ -227,13 +228,7 @@ class DecoderSession:
 
     def rewind(self, tokens: int) -> None:
         """Remove the newest `tokens` positions of every row."""
-        if not 0 <= tokens <= self._length:
-            raise InputError(
-                "kernel.rewind_range",
-                "rewind must be by 0 to {length} positions, got {tokens}; rewind by less",
-                length=self._length,
-                tokens=tokens,
-            )
+        check_range("rewind", tokens, f"[0, {self._length}]")
         self._library.jumok_rewind(self._request, tokens)
         self._length -= tokens
 
@@ -408,15 +403,6 @@ class DecoderSession:
         self._n_rows, self._padding = n_rows, padding
         address = None if padding is None else padding.ctypes.data
         self._check_status(self._library.jumok_reset(self._request, address, n_rows))
-
-    def _check_k(self, k: int) -> None:
-        if not 0 < k <= self.vocabulary_size:
-            raise InputError(
-                "kernel.k_range",
-                "k must be from 1 to {vocabulary_size} tokens, got {k}",
-                vocabulary_size=self.vocabulary_size,
-                k=k,
-            )
 
     def _check_ids(self, ids: Tokens, *, fits: bool = False) -> Tokens:
         """The new tokens, checked and contiguous; `fits`: whatever their number."""

@@ -14,7 +14,6 @@ from jumok.native.torch_weights import (
     has_offset_norms,
     is_plain,
     layer_dims,
-    layers_of,
     rotation_tables,
 )
 from jumok.nn.stack import TransformerStack
@@ -38,7 +37,7 @@ class NativeEncoder:
         embedding: InputEmbedding | None = None,
     ) -> None:
         """With an `embedding` the session computes from ids; see `reads_ids`."""
-        layers = layers_of(stack)
+        layers = stack.layers
         self.max_length = max_length = table_positions(max_length)
         self.rotary = stack.rotary is not None
         self.has_windows = "L" in stack.kinds

@@ -27,11 +27,6 @@ class KernelChoice:
         instructions = best_instruction_set().name
         return cls("native", precision, f"the engine for {instructions}, without PyTorch")
 
-    @classmethod
-    def of_token_vectors(cls) -> "KernelChoice":
-        """The choice of `jumok.engine` for an encoder without layers."""
-        return cls("numpy", "float32", "the encoder has no layers")
-
     def __str__(self) -> str:
         """One line."""
         return f"{self.kernel} in {self.precision}: {self.reason}"

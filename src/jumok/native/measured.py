@@ -17,14 +17,11 @@ if TYPE_CHECKING:
 # Without instructions for bfloat16 the kernel reads half the memory of float32, and PyTorch
 # emulates them.
 FASTER: dict[str, "tuple[DecoderPrecision, ...]"] = {
-    "generic": (),
-    "neon": (),
-    "avx2": ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
-    "avx_vnni": ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
-    "avx512": ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
-    "avx512_vnni": ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
-    "avx512_bf16": ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
-    "amx_int8": ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
+    **dict.fromkeys(("generic", "neon"), ()),
+    **dict.fromkeys(
+        ("avx2", "avx_vnni", "avx512", "avx512_vnni", "avx512_bf16", "amx_int8"),
+        ("float32", "bfloat16", "int8", "q8_0", "q4_0"),
+    ),
 }
 
 # For encoders the same, and int8 with pairs of int16: 0.45 to 0.67 of PyTorch's time in float32

@@ -21,7 +21,6 @@ from jumok.native.torch_weights import (
     as_array,
     has_offset_norms,
     layer_dims,
-    layers_of,
     rotation_tables,
 )
 from jumok.nn import LearnedPositions, SinusoidalPositions
@@ -167,7 +166,7 @@ _SUPPORTED = (
 def _model_dims(model: GenerativeModel) -> ModelDims:
     """The dimensions of the model, read from its modules rather than from its config."""
     decoder = model.decoder
-    n_layers = {side: len(layers_of(part.stack)) for side, part in backbones(model).items()}
+    n_layers = {side: len(part.stack.layers) for side, part in backbones(model).items()}
     return ModelDims(
         d_model=decoder.embedding.tokens.embedding_dim,
         encoder_layers=n_layers.get("encoder", 0),
@@ -176,7 +175,7 @@ def _model_dims(model: GenerativeModel) -> ModelDims:
         vocabulary=model.output.out_features,
         embedding_norm=not isinstance(decoder.embedding.norm, nn.Identity),
         embedding_scale=decoder.embedding.tokens.scale,
-        **layer_dims(layers_of(decoder.stack)[0]),
+        **layer_dims(decoder.stack.layers[0]),
     )
 
 

@@ -6,10 +6,10 @@ from typing import Literal
 
 import numpy as np
 
+from jumok.config_io import check_choice
 from jumok.errors import JumokError
 from jumok.models.finite_weights import check_finite_array
 from jumok.models.int8_weights import SUFFIX, dequantize_rows, quantize_rows
-from jumok.native.build import KernelError
 from jumok.native.gguf_quantize import BlockName, quantize, scales
 from jumok.native.layout import Array, Arrays, Floats, to_bfloat16, to_float32
 from jumok.native.library import OK, OUT_OF_MEMORY, TABLE_TYPES, ModelDims, library
@@ -32,13 +32,7 @@ class PackedWeights:
     """
 
     def __init__(self, dims: ModelDims, precision: DecoderPrecision) -> None:
-        if precision not in PRECISIONS:
-            raise KernelError(
-                "kernel.unknown_precision",
-                "precision must be one of {precisions}, got {precision!r}",
-                precisions=PRECISIONS,
-                precision=precision,
-            )
+        check_choice("precision", precision, DecoderPrecision)
         self.dims, self.precision = dims, precision
         self.library = library()
         # The table of tokens and the scales of its rows: kept alive, since the kernel reads them.
@@ -91,7 +85,7 @@ class PackedWeights:
             check_finite_array(f"{name}.bias", bias, "a packed model")
         status = self.library.jumok_set_rows(
             *(self.handle, name.encode(), first, len(packed)),
-            *(_address(packed), _address(scale), _address(bias)),
+            *(address(packed), address(scale), address(bias)),
         )
         assert status == OK, name
 
@@ -104,7 +98,7 @@ class PackedWeights:
         values = np.ascontiguousarray(to_float32(vector))
         check_finite_array(name, values, "a packed model")
         status = self.library.jumok_set_vector(
-            self.handle, name.encode(), values.size, _address(values)
+            self.handle, name.encode(), values.size, address(values)
         )
         _check_status(status, name)
 
@@ -126,7 +120,7 @@ class PackedWeights:
         self._borrowed = table, scale
         kind = "bfloat16" if table.dtype == np.uint16 else table.dtype.name
         self.library.jumok_set_tokens(
-            *(self.handle, TABLE_TYPES.index(kind), *table.shape, _address(table), _address(scale))
+            *(self.handle, TABLE_TYPES.index(kind), *table.shape, address(table), address(scale))
         )
 
 
@@ -159,6 +153,6 @@ def _check_status(status: int, name: str) -> None:
     assert status == OK, name
 
 
-def _address(array: Array | None) -> int | None:
+def address(array: Array | None) -> int | None:
     """The address of an array's data; null for None."""
     return None if array is None else array.ctypes.data

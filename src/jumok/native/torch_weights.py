@@ -68,11 +68,6 @@ def as_array(tensor: Tensor) -> Array:
     return found
 
 
-def layers_of(stack: TransformerStack) -> list[TransformerLayer]:
-    """The layers of a stack."""
-    return list(stack.layers)
-
-
 def has_offset_norms(stack: TransformerStack) -> bool:
     """Whether the weights of the norms are relative to 1."""
     return any(isinstance(module, OffsetRMSNorm) for module in stack.modules())
@@ -145,7 +140,7 @@ def rotation_tables(
 
 def _relative_layout(stack: TransformerStack, relative: RelativeEmbedding) -> RelativeLayout:
     """Where the relative positions of a stack with disentangled attention are."""
-    layers = layers_of(stack)
+    layers = stack.layers
     attention, norm = layers[0].self_attention, relative.norm
     assert isinstance(attention, DisentangledAttention)
     key = "key" if attention.position_key is None else "position_key"

@@ -33,7 +33,7 @@ class SourceModel:
 
 def adapt_encoder(source: SourceModel) -> SourceModel:
     """An encoder with learned positions, a segment table and no embedding scale."""
-    adapted = _adapt_backbone(source, "encoder")
+    adapted = adapt_backbone(source, "encoder")
     config, weights = adapted.config, dict(adapted.weights)
     if not config.n_segments:
         weights["encoder.embedding.segments.weight"] = torch.zeros(1, config.embedding_dim)
@@ -41,17 +41,8 @@ def adapt_encoder(source: SourceModel) -> SourceModel:
     return replace(adapted, config=config, weights=weights)
 
 
-def adapt_plain_encoder(source: SourceModel) -> SourceModel:
-    """An encoder with learned positions, if any are added, and no embedding scale."""
-    return _adapt_backbone(source, "encoder")
-
-
-def adapt_decoder(source: SourceModel) -> SourceModel:
-    """A decoder with learned positions and no embedding scale."""
-    return _adapt_backbone(source, "decoder")
-
-
-def _adapt_backbone(source: SourceModel, name: str) -> SourceModel:
+def adapt_backbone(source: SourceModel, name: str) -> SourceModel:
+    """An encoder or a decoder with learned positions, if any are added, and no embedding scale."""
     config, weights = source.config, dict(source.weights)
     tokens, positions = f"{name}.embedding.tokens.weight", f"{name}.embedding.positions.weight"
     if config.positions in ("sinusoidal", "sinusoidal_halves"):

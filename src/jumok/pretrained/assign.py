@@ -12,9 +12,9 @@ from jumok.models.weight_shapes import missing, unexpected
 from jumok.models.weights import named_weights
 from jumok.pretrained.architecture import HFArchitecture
 from jumok.pretrained.family import Family
-from jumok.pretrained.meta_init import MAX_NAMES
-from jumok.pretrained.name_map import TensorMapping
+from jumok.pretrained.name_map import NameRule
 
+MAX_NAMES = 12  # in an error message
 WEIGHT_DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
@@ -28,7 +28,7 @@ class TensorAssignment:
     def __init__(
         self,
         architecture: HFArchitecture,
-        mappings: Sequence[TensorMapping],
+        mappings: Sequence[NameRule],
         model: nn.Module,
         tensors: Mapping[str, Tensor],
     ) -> None:
@@ -60,7 +60,7 @@ class TensorAssignment:
                 more=more if n_more > 0 else "",
             )
 
-    def _assign(self, mapping: TensorMapping) -> None:
+    def _assign(self, mapping: NameRule) -> None:
         """Assign the parameters that a stored tensor holds."""
         name = mapping.hf_name
         stored = name if name in self._tensors else self._stored_alias(name)
@@ -96,7 +96,7 @@ class TensorAssignment:
                 return
         self.weights.update(parts)
 
-    def _assign_missing(self, mapping: TensorMapping) -> None:
+    def _assign_missing(self, mapping: NameRule) -> None:
         """Assign zeros to an optional tensor that is not stored; report others as missing."""
         if mapping.hf_name not in self._architecture.head.optional:
             self.errors.append(missing(mapping.hf_name))
@@ -211,7 +211,7 @@ def same_tensor(a: Tensor, b: Tensor) -> bool:
     return a.data_ptr() == b.data_ptr() or torch.equal(a, b)
 
 
-def _split(mapping: TensorMapping, tensor: Tensor) -> Mapping[str, Tensor]:
+def _split(mapping: NameRule, tensor: Tensor) -> Mapping[str, Tensor]:
     """The jumok parameters in a stored tensor; empty if its shape cannot be split."""
     try:
         return mapping.split(tensor)

@@ -14,7 +14,7 @@ from jumok.pretrained.config_reader import ConfigReader
 from jumok.pretrained.derived_buffers import is_arange
 from jumok.pretrained.family import Family, Head
 from jumok.pretrained.hf_config import Json, bert_config
-from jumok.pretrained.name_map import NameRule, rule, with_prefix
+from jumok.pretrained.name_map import rule, with_prefix
 
 _LAYER = (
     rule("attention.self.query_proj", "self_attention.query"),
@@ -198,15 +198,11 @@ def deberta_config(source: SourceModel) -> Json:
     }
 
 
-def _backbone(config: TransformerConfig) -> tuple[NameRule, ...]:
-    return _BACKBONE
-
-
 DEBERTA_V2 = Family(
     model_type="deberta-v2",
     prefix="deberta.",
     read_config=_config,
-    backbone=_backbone,
+    backbone=lambda config: _BACKBONE,
     heads=_heads,
     derived_buffers={r"deberta\.embeddings\.position_ids": is_arange},
 )

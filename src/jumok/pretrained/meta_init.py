@@ -14,8 +14,6 @@ from jumok.errors import ModelFileError
 from jumok.models.weights import check_weights, named_weights
 from jumok.pretrained.memory_map import release_pages
 
-MAX_NAMES = 12  # in an error message
-
 WeightType = Literal["float32", "auto"]  # auto: that of the file
 
 _KEPT = ({torch.bfloat16}, {torch.float16})
@@ -95,37 +93,15 @@ def in_float32(tensor: Tensor) -> Tensor:
 
 
 def assign_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Make these tensors the weights of the model, without a copy and in any dtype.
-
-    Raises InputError, before any change, if a tensor is missing or has another shape.
-    """
-    weights = named_weights(model)
-    mismatched = sorted(
-        name
-        for name, parameter in weights.items()
-        if name not in tensors or tensors[name].shape != parameter.shape
-    )
-    if mismatched:
-        raise ModelFileError(
-            "pretrained.wrong_shapes",
-            "the weights must have the shapes of the model, got others or none for {join_names}; "
-            "give the model's own weights",
-            join_names=join_names(mismatched),
-        )
+    """Make the tensors of a model its weights, without a copy and in any dtype."""
     new = {
         id(parameter): nn.Parameter(tensors[name], requires_grad=tensors[name].is_floating_point())
-        for name, parameter in weights.items()
+        for name, parameter in named_weights(model).items()
     }
     for module in model.modules():
         for name, parameter in list(module._parameters.items()):
             if parameter is not None and id(parameter) in new:
                 module._parameters[name] = new[id(parameter)]
-
-
-def join_names(names: Sequence[str]) -> str:
-    """The first names, separated by commas."""
-    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-    return ", ".join(names[:MAX_NAMES]) + more
 
 
 class _SkipInitialization(TorchFunctionMode):

@@ -149,15 +149,11 @@ def modernbert_config(source: SourceModel) -> Json:
     }
 
 
-def _backbone(config: TransformerConfig) -> tuple[NameRule, ...]:
-    return _BACKBONE
-
-
 MODERNBERT = Family(
     model_type="modernbert",
     prefix="model.",
     read_config=_config,
-    backbone=_backbone,
+    backbone=lambda config: _BACKBONE,
     heads=_heads,
     derived_buffers={},
 )

@@ -5,7 +5,7 @@ are used in both directions, so a checkpoint is saved under the names it was loa
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -29,13 +29,9 @@ def _conv1d_join(parts: Parts) -> Tensor:
     return torch.cat([part.T if part.ndim == 2 else part for part in parts], -1)
 
 
-def _rows_split(tensor: Tensor, n: int) -> Parts:
-    return tensor.chunk(n)
-
-
 IDENTITY = Transform(lambda tensor, n: (tensor,), lambda parts: parts[0])
 CONV1D = Transform(_conv1d_split, _conv1d_join)  # GPT-2: (in, out), one or several concatenated
-ROWS = Transform(_rows_split, torch.cat)  # (out, in) of several maps, one after the other
+ROWS = Transform(torch.chunk, torch.cat)  # (out, in) of several maps, one after the other
 ROW_VECTOR = Transform(
     lambda tensor, n: (tensor[0],), lambda parts: parts[0][None]
 )  # a bias of shape (1, V)
@@ -48,6 +44,23 @@ class NameRule:
     hf_name: str
     jumok_names: tuple[str, ...]
     transform: Transform = IDENTITY
+
+    def split(self, tensor: Tensor) -> Mapping[str, Tensor]:
+        """The HF tensor as jumok parameters: views of the same memory.
+
+        >>> mapping = rule("c_attn.weight", "q.weight", "k.weight", transform=CONV1D)
+        >>> parts = mapping.split(torch.tensor([[1, 2, 3, 4], [5, 6, 7, 8]]))
+        >>> parts["k.weight"].tolist()
+        [[3, 7], [4, 8]]
+        >>> mapping.join(parts).tolist()
+        [[1, 2, 3, 4], [5, 6, 7, 8]]
+        """
+        parts = self.transform.split(tensor, len(self.jumok_names))
+        return dict(zip(self.jumok_names, parts, strict=True))
+
+    def join(self, parameters: Mapping[str, Tensor]) -> Tensor:
+        """Jumok parameters as the HF tensor."""
+        return self.transform.join(tuple(parameters[name] for name in self.jumok_names))
 
 
 def rule(hf_name: str, *jumok_names: str, transform: Transform = IDENTITY) -> NameRule:
@@ -69,10 +82,10 @@ def with_prefix(
     'h.{}.mlp.c_fc'
     """
     return tuple(
-        NameRule(
-            _join(hf_prefix, each.hf_name),
-            tuple(_join(jumok_prefix, o) for o in each.jumok_names),
-            each.transform,
+        replace(
+            each,
+            hf_name=_join(hf_prefix, each.hf_name),
+            jumok_names=tuple(_join(jumok_prefix, name) for name in each.jumok_names),
         )
         for each in rules
     )
@@ -87,43 +100,13 @@ def without_prefix(prefix: str, rules: Iterable[NameRule]) -> tuple[NameRule, ..
     """
     start = f"{prefix}."
     return tuple(
-        NameRule(
-            each.hf_name,
-            tuple(name.removeprefix(start) for name in each.jumok_names),
-            each.transform,
-        )
+        replace(each, jumok_names=tuple(name.removeprefix(start) for name in each.jumok_names))
         for each in rules
         if all(name.startswith(start) for name in each.jumok_names)
     )
 
 
-@dataclass(frozen=True)
-class TensorMapping:
-    """One HF tensor, and the jumok parameters it holds."""
-
-    hf_name: str
-    jumok_names: tuple[str, ...]
-    transform: Transform
-
-    def split(self, tensor: Tensor) -> Mapping[str, Tensor]:
-        """The HF tensor as jumok parameters: views of the same memory.
-
-        >>> mapping = TensorMapping("c_attn.weight", ("q.weight", "k.weight"), CONV1D)
-        >>> parts = mapping.split(torch.tensor([[1, 2, 3, 4], [5, 6, 7, 8]]))
-        >>> parts["k.weight"].tolist()
-        [[3, 7], [4, 8]]
-        >>> mapping.join(parts).tolist()
-        [[1, 2, 3, 4], [5, 6, 7, 8]]
-        """
-        parts = self.transform.split(tensor, len(self.jumok_names))
-        return dict(zip(self.jumok_names, parts, strict=True))
-
-    def join(self, parameters: Mapping[str, Tensor]) -> Tensor:
-        """Jumok parameters as the HF tensor."""
-        return self.transform.join(tuple(parameters[name] for name in self.jumok_names))
-
-
-def expand(rules: Sequence[NameRule], parameter_names: Iterable[str]) -> list[TensorMapping]:
+def expand(rules: Sequence[NameRule], parameter_names: Iterable[str]) -> list[NameRule]:
     """The rules expanded for a model with these parameters; tied parameters appear once.
 
     Rules for parameters that the model does not have (another layer, a bias) are skipped. Raises
@@ -137,11 +120,11 @@ def expand(rules: Sequence[NameRule], parameter_names: Iterable[str]) -> list[Te
     expected = dict.fromkeys(parameter_names)
     indices = range(1 + max((_layer_index(name) for name in expected), default=0))
     found = [
-        TensorMapping(hf_name, jumok_names, each.transform)
+        named
         for each in rules
         for index in (indices if "{}" in each.hf_name else range(1))
-        for hf_name, jumok_names in _expand_rule(each, index)
-        if all(name in expected for name in jumok_names)
+        for named in _expand_rule(each, index)
+        if all(name in expected for name in named.jumok_names)
     ]
     unmapped = expected.keys() - {name for mapping in found for name in mapping.jumok_names}
     assert not unmapped, f"no rule for {sorted(unmapped)}"
@@ -156,9 +139,8 @@ def _layer_index(name: str) -> int:
     return max((int(part) for part in name.split(".") if part.isdigit()), default=0)
 
 
-def _expand_rule(each: NameRule, index: int) -> Iterator[tuple[str, tuple[str, ...]]]:
-    hf_name = each.hf_name.format(index)
-    jumok_names = tuple(name.format(index) for name in each.jumok_names)
-    yield hf_name, jumok_names
-    for parameter in ("weight", "bias"):
-        yield f"{hf_name}.{parameter}", tuple(f"{name}.{parameter}" for name in jumok_names)
+def _expand_rule(each: NameRule, index: int) -> Iterator[NameRule]:
+    """The rule for a parameter of this name, and for the weight and the bias of a module."""
+    for end in ("", ".weight", ".bias"):
+        names = (name.format(index) + end for name in each.jumok_names)
+        yield rule(each.hf_name.format(index) + end, *names, transform=each.transform)

@@ -19,7 +19,7 @@ from pathlib import Path
 from torch import Tensor
 
 from jumok.atomic_io import open_regular, read_regular, storage_errors
-from jumok.errors import InputError, Message, ModelFileError
+from jumok.errors import InputError, Message, ModelFileError, located
 from jumok.limited_process import ProgramError, run_program
 from jumok.pretrained.memory_map import mmap_safetensors
 from jumok.pretrained.zip_check import check_zip
@@ -40,14 +40,11 @@ def read_pickle(path: Path) -> dict[str, Tensor]:
     tensors; StorageError if the file cannot be read.
     """
     read = _read_in_subprocess if sys.platform == "linux" else _read_without_limits
-    with open_regular(path) as (file, size):
-        try:
-            check_downloaded(file.read(64))
-            check_zip(file, size)
-            file.seek(0)
-            return read(file, size)
-        except InputError as error:
-            raise error.at(path) from error
+    with open_regular(path) as (file, size), located(path):
+        check_downloaded(file.read(64))
+        check_zip(file, size)
+        file.seek(0)
+        return read(file, size)
 
 
 def _read_in_subprocess(file: BufferedReader, size: int) -> dict[str, Tensor]:

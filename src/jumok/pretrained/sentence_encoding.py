@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from jumok.atomic_io import read_regular, write_atomically
-from jumok.errors import InputError, Message, ModelFileError
+from jumok.errors import Message, ModelFileError, located
 from jumok.foreign_keys import KeyTable
 from jumok.models.config import SentencePooling
 from jumok.safe_json import MAX_BYTES, parse_json_value, read_json
@@ -362,7 +362,7 @@ def _dense(folder: Path) -> DenseLayer:
             activations=", ".join(_ACTIVATIONS),
             name=name[:80],
         )
-    tensors = _read_weights(folder)
+    tensors = read_weights(folder / "model.safetensors", folder / "pytorch_model.bin")
     weight, bias = tensors.get("linear.weight"), tensors.get("linear.bias")
     if weight is None or weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[:1]):
         raise ModelFileError(
@@ -373,10 +373,8 @@ def _dense(folder: Path) -> DenseLayer:
     return DenseLayer(weight, bias, activation())
 
 
-def _read_weights(folder: Path) -> Mapping[str, Tensor]:
+def read_weights(path: Path, pickle: Path) -> dict[str, Tensor]:
     """The tensors of a module; older models have a pickle, which is not executed."""
-    path = folder / "model.safetensors"
-    pickle = folder / "pytorch_model.bin"
     if pickle.exists() and not path.exists():
         from jumok.pretrained.pickle_reader import read_pickle  # with its process: rarely needed
 
@@ -386,10 +384,8 @@ def _read_weights(folder: Path) -> Mapping[str, Tensor]:
 
 def _read_list(path: Path) -> list[dict[str, Any]]:
     """A JSON list of objects, which `read_json` does not accept."""
-    try:
+    with located(path):
         listed = parse_json_value(read_regular(path, MAX_BYTES))
-    except InputError as error:
-        raise error.at(path) from error
     if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
         raise ModelFileError(
             "pretrained.modules_not_a_list",

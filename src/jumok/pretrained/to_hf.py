@@ -6,15 +6,15 @@ Features that a family lacks are converted to equivalent ones (`adapt`) or raise
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import partial
 
 from jumok.errors import ModelFileError
 from jumok.models.config import TransformerConfig
 from jumok.pretrained.adapt import (
     SourceModel,
     Weights,
-    adapt_decoder,
+    adapt_backbone,
     adapt_encoder,
-    adapt_plain_encoder,
     concat_sinusoids,
     offset_positions,
     position_tables,
@@ -190,11 +190,13 @@ def _recipe_setting(name: str, value: object) -> str:
     return f"model.{name} = " + (f'"{value}"' if isinstance(value, str) else str(value))
 
 
+_adapt_plain_encoder = partial(adapt_backbone, name="encoder")
+_adapt_decoder = partial(adapt_backbone, name="decoder")
 _ENCODERS = (
     _Target("bert", adapt_encoder, bert_config),
     _Target("megatron-bert", adapt_encoder, bert_config),
-    _Target("modernbert", adapt_plain_encoder, modernbert_config),
-    _Target("deberta-v2", adapt_plain_encoder, deberta_config),
+    _Target("modernbert", _adapt_plain_encoder, modernbert_config),
+    _Target("deberta-v2", _adapt_plain_encoder, deberta_config),
 )
 _TARGETS: Mapping[HeadKind, tuple[_Target, ...]] = {
     "encoder": _ENCODERS,
@@ -202,12 +204,12 @@ _TARGETS: Mapping[HeadKind, tuple[_Target, ...]] = {
     "token_classifier": _ENCODERS,
     "masked_language_model": _ENCODERS,
     "language_model": (
-        _Target("gpt2", adapt_decoder, gpt2_config),
-        _Target("llama", adapt_decoder, llama_config),
-        _Target("mistral", adapt_decoder, mistral_config),
+        _Target("gpt2", _adapt_decoder, gpt2_config),
+        _Target("llama", _adapt_decoder, llama_config),
+        _Target("mistral", _adapt_decoder, mistral_config),
         # not qwen2: AutoTokenizer opens each of its folders with a tokenizer of Qwen2's own
-        _Target("qwen3", adapt_decoder, qwen3_config),
-        _Target("exaone4", adapt_decoder, exaone4_config),
+        _Target("qwen3", _adapt_decoder, qwen3_config),
+        _Target("exaone4", _adapt_decoder, exaone4_config),
     ),
     "encoder_decoder": (
         _Target("marian", concat_sinusoids, marian_config),

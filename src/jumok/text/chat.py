@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 
 from jumok.errors import TokenizerError
 from jumok.limited_process import ProgramError, run_program
+from jumok.text.tokenizer import alternatives
 
 Role = Literal["system", "user", "assistant"]
 ROLES: tuple[Role, ...] = ("system", "user", "assistant")
@@ -139,7 +140,7 @@ class ChatTemplate:
         """The special piece that follows an answer; None for a template without one."""
         chat = [Message("user", "the-question"), Message("assistant", _ANSWER)]
         after = self.render(chat, generate=False).rpartition(_ANSWER)[2]
-        found = re.match(rf"\s*({_alternatives(tokenizer)})", after)
+        found = re.match(rf"\s*({alternatives(tokenizer.special_pieces)})", after)
         return found[1] if found else None
 
 
@@ -152,7 +153,7 @@ def encode_chat(
     each text between the template's special pieces is encoded by itself, and nothing in it is
     special.
     """
-    pieces = _alternatives(tokenizer)
+    pieces = alternatives(tokenizer.special_pieces)
     marked = [Message(each.role, _marked(tokenizer, pieces, each.content)) for each in messages]
     text = template.render(marked)
     if _START not in text and _END not in text:
@@ -175,9 +176,3 @@ def _marked(tokenizer: ChatTokenizer, pieces: str, content: str) -> str:
         return content
     marked = re.sub(pieces, rf"{_START}\g<0>{_END}", content)
     return marked if marked != content else f"{_START}{content}{_END}"  # special after normalizing
-
-
-def _alternatives(tokenizer: ChatTokenizer) -> str:
-    """A pattern of all special pieces, longest first."""
-    longest = sorted(tokenizer.special_pieces, key=len, reverse=True)
-    return "|".join(map(re.escape, longest)) or "(?!)"  # which matches nothing

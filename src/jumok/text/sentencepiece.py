@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Literal
 import sentencepiece
 
 from jumok.atomic_io import read_regular, write_atomically
-from jumok.errors import InputError, Message, TokenizerError
+from jumok.config_io import check_choices, check_range
+from jumok.errors import Message, TokenizerError, located
 from jumok.text.limits import MAX_TEXT_BYTES
 from jumok.text.morphemes import RULE, kiwi_version, split_morphemes
 from jumok.text.normalization import check_text, normalizer
@@ -28,7 +29,7 @@ from jumok.text.sentencepiece_proto import (
     set_types,
 )
 from jumok.text.template import Side, SpecialToken, Template, TemplatePiece, TextSlot
-from jumok.text.tokenizer import SPECIAL_PIECES, Encoding
+from jumok.text.tokenizer import SPECIAL_PIECES, Encoding, SpecialIds, check_ids, check_texts
 from jumok.threads import compute_threads
 
 if TYPE_CHECKING:
@@ -65,8 +66,7 @@ class VocabularyConfig:
     >>> VocabularyConfig(size=4000, normalization="nfkc")
     Traceback (most recent call last):
         ...
-    jumok.errors.TokenizerError: normalization must be "nfc" (composed, nothing else changed) or \
-"none", got "nfkc"
+    jumok.errors.ConfigError: normalization must be 'nfc' or 'none', got "nfkc"; did you mean nfc?
     """
 
     # unigram: better segmentation of Korean; bpe: faster; char: every character is a piece
@@ -81,30 +81,12 @@ class VocabularyConfig:
     pretokenizer: Literal["none", "kiwi"] = "none"  # kiwi: spaces between morphemes, not undone
 
     def __post_init__(self) -> None:
-        if self.kind not in ("unigram", "bpe", "char"):
-            raise TokenizerError(
-                "text.unknown_kind",
-                'kind must be "unigram", "bpe" or "char", got "{kind}"',
-                kind=self.kind,
-            )
+        check_choices(self)
         if self.kind == "char" and self.byte_fallback:
             raise TokenizerError(
                 "text.byte_fallback_of_characters",
                 'byte_fallback must be false with kind "char", which has no byte pieces; set it '
                 'to false or kind to "bpe"',
-            )
-        if self.normalization not in ("nfc", "none"):
-            raise TokenizerError(
-                "text.unknown_normalization",
-                'normalization must be "nfc" (composed, nothing else changed) or "none", got '
-                '"{normalization}"',
-                normalization=self.normalization,
-            )
-        if self.pretokenizer not in ("none", "kiwi"):
-            raise TokenizerError(
-                "text.unknown_pretokenizer",
-                'pretokenizer must be "none" or "kiwi", got "{pretokenizer}"',
-                pretokenizer=self.pretokenizer,
             )
         if self.pretokenizer == "kiwi" and (self.kind == "char" or self.normalization != "nfc"):
             raise TokenizerError(
@@ -114,22 +96,10 @@ class VocabularyConfig:
                 kind=self.kind,
                 normalization=self.normalization,
             )
-        if not 0.98 <= self.character_coverage <= 1:  # SentencePiece's own limits
-            raise TokenizerError(
-                "text.character_coverage",
-                "character_coverage must be a fraction of the text from 0.98 to 1, got "
-                "{character_coverage}; 0.9995 is usual",
-                character_coverage=self.character_coverage,
-            )
-        if not 1 <= self.size <= MAX_PIECES or not 1 <= self.max_piece_length <= 512:
-            raise TokenizerError(
-                "text.vocabulary_sizes",
-                "size must be from 1 to {max_pieces:,} and max_piece_length from 1 to 512 "
-                "characters, got {size} and {max_piece_length}",
-                max_pieces=MAX_PIECES,
-                size=self.size,
-                max_piece_length=self.max_piece_length,
-            )
+        # SentencePiece's own limits
+        check_range("character_coverage", self.character_coverage, "[0.98, 1]", "; 0.9995 is usual")
+        check_range("size", self.size, f"[1, {MAX_PIECES}]")
+        check_range("max_piece_length", self.max_piece_length, "[1, 512]")
 
     @property
     def rule(self) -> str:
@@ -137,7 +107,7 @@ class VocabularyConfig:
         return RULE if self.pretokenizer == "kiwi" else self.normalization
 
 
-class SentencePieceTokenizer:
+class SentencePieceTokenizer(SpecialIds):
     """A `Tokenizer` made of one SentencePiece model.
 
     Models trained by jumok preserve spaces (repeated, leading and trailing ones too), line breaks
@@ -186,18 +156,11 @@ class SentencePieceTokenizer:
         self._ids = {self._model.pieces[i]: i for i in words_first}
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "SentencePieceTokenizer":
-        """The tokenizer in the bytes of a `.model` file."""
-        return cls(data)
-
-    @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "SentencePieceTokenizer":
         """The tokenizer in a `.model` file; InputError if invalid, StorageError if unreadable."""
         data = read_regular(Path(path), _MAX_FILE_BYTES)
-        try:
+        with located(path):
             return cls(data)
-        except InputError as error:
-            raise error.at(path) from None
 
     @classmethod
     def train(
@@ -282,41 +245,6 @@ class SentencePieceTokenizer:
             f"SentencePieceTokenizer({self.kind}, {len(self)} pieces, "
             f"{self.normalization or 'no'} normalization)"
         )
-
-    @property
-    def pad_id(self) -> int:
-        """The id of [PAD]."""
-        return self._special_id(_PAD)
-
-    @property
-    def unk_id(self) -> int:
-        """The id of [UNK]."""
-        return self._special_id(_UNK)
-
-    @property
-    def bos_id(self) -> int:
-        """The id of [BOS]."""
-        return self._special_id(_BOS)
-
-    @property
-    def eos_id(self) -> int:
-        """The id of [EOS]."""
-        return self._special_id(_EOS)
-
-    @property
-    def sep_id(self) -> int:
-        """The id of [SEP]."""
-        return self._special_id(_SEP)
-
-    @property
-    def cls_id(self) -> int:
-        """The id of [CLS]."""
-        return self._special_id(_CLS)
-
-    @property
-    def mask_id(self) -> int:
-        """The id of [MASK]."""
-        return self._special_id(_MASK)
 
     @property
     def padding_id(self) -> int:
@@ -428,14 +356,14 @@ class SentencePieceTokenizer:
         """The piece with this id."""
         pieces = self._model.pieces
         if not 0 <= id < len(pieces):
-            self._check([id])
+            check_ids([id], len(pieces))
         return pieces[id]
 
     def id(self, piece: str) -> int:
         """The id of this piece; an unknown piece is an `InputError`, never silently [UNK]."""
         if piece not in self._ids:
             raise TokenizerError(
-                "text.no_such_piece",
+                "tokenizer.no_such_piece",
                 "the vocabulary has no piece {piece!r}; see `pieces(text)`",
                 piece=piece,
             )
@@ -467,7 +395,7 @@ class SentencePieceTokenizer:
 
     def decode_batch(self, batch: Iterable[Iterable[int]]) -> list[str]:
         """The texts of many rows of ids."""
-        rows = [self._check([int(i) for i in ids]) for ids in batch]
+        rows = [check_ids(ids, len(self)) for ids in batch]
         visible = [[i for i in row if i not in self._dropped] for row in rows]
         return [self._processor.decode(row) if row else "" for row in visible]
 
@@ -477,7 +405,8 @@ class SentencePieceTokenizer:
 
         return SubwordSampler(self._model)
 
-    def _special_id(self, name: str) -> int:
+    def special_id(self, name: str) -> int:
+        """The id of this special piece."""
         if name not in self._special:
             raise TokenizerError(
                 "text.no_special_piece",
@@ -488,26 +417,8 @@ class SentencePieceTokenizer:
         return self._special[name]
 
     def _prepare(self, texts: Sequence[str]) -> list[str]:
-        if isinstance(texts, str):
-            raise TokenizerError(
-                "text.one_string",
-                "texts must be a list of strings, got one string; put it in a list",
-            )
-        composed = [self._normalize(check_text(text)) for text in texts]
+        composed = [self._normalize(check_text(text)) for text in check_texts(texts)]
         return split_morphemes(composed) if self.pretokenizes else composed
-
-    def _check(self, ids: list[int]) -> list[int]:
-        if ids and not (min(ids) >= 0 and max(ids) < len(self)):
-            wrong = next(i for i in ids if not 0 <= i < len(self))
-            raise TokenizerError(
-                "text.id_range",
-                "ids must be from 0 to {n_self} in a vocabulary of {n_self_2} pieces, got "
-                "{wrong}; was it made by another vocabulary?",
-                n_self=len(self) - 1,
-                n_self_2=len(self),
-                wrong=wrong,
-            )
-        return ids
 
 
 _INVISIBLE = frozenset({PieceType.CONTROL, PieceType.UNKNOWN})

@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 
-from jumok.text.offsets import SPACE, Span
-
-_SPACES = (SPACE, "Ġ")
+from jumok.text.offsets import WORD_STARTS, Span
 
 
 def token_spans(text: str, pieces: Sequence[str]) -> list[Span]:
@@ -21,7 +19,7 @@ def token_spans(text: str, pieces: Sequence[str]) -> list[Span]:
     missing: list[int] = []  # of the pieces since the last one that was found
     position = 0
     for number, piece in enumerate(pieces):
-        letters = piece.lstrip("".join(_SPACES))
+        letters = piece.lstrip("".join(WORD_STARTS))
         start = text.find(letters, position) if letters else -1
         spans.append((position, position))
         if start < 0:

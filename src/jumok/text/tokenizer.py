@@ -1,9 +1,10 @@
 """The protocol of all tokenizers: text to ids and back, special tokens and their templates."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from jumok.errors import InputError
+from jumok.errors import InputError, TokenizerError
 from jumok.text.offsets import Span
 from jumok.text.template import Side, Template
 
@@ -17,11 +18,52 @@ class Encoding(NamedTuple):
     offsets: list[Span]
 
 
-class Tokenizer(Protocol):
+class SpecialIds(Protocol):
+    """The ids of the special pieces; an `InputError` names the one that a tokenizer lacks."""
+
+    def special_id(self, name: str) -> int:
+        """The id of this special piece, such as "[PAD]"."""
+
+    @property
+    def pad_id(self) -> int:
+        """The id of [PAD], which pads short rows and is never attended to."""
+        return self.special_id("[PAD]")
+
+    @property
+    def unk_id(self) -> int:
+        """The id of [UNK], for whatever the vocabulary cannot spell."""
+        return self.special_id("[UNK]")
+
+    @property
+    def bos_id(self) -> int:
+        """The id of [BOS], the beginning of a text."""
+        return self.special_id("[BOS]")
+
+    @property
+    def eos_id(self) -> int:
+        """The id of [EOS], the end of a text."""
+        return self.special_id("[EOS]")
+
+    @property
+    def sep_id(self) -> int:
+        """The id of [SEP], which separates two texts."""
+        return self.special_id("[SEP]")
+
+    @property
+    def cls_id(self) -> int:
+        """The id of [CLS], whose hidden state represents the whole text."""
+        return self.special_id("[CLS]")
+
+    @property
+    def mask_id(self) -> int:
+        """The id of [MASK], a masked position."""
+        return self.special_id("[MASK]")
+
+
+class Tokenizer(SpecialIds, Protocol):
     """Text to ids and back.
 
     Ids of special pieces are always read from the tokenizer: one has its [PAD] at 0, another at 3.
-    Reading the id of a special piece that it lacks raises an `InputError` that names the piece.
     """
 
     def __len__(self) -> int:
@@ -30,34 +72,6 @@ class Tokenizer(Protocol):
     @property
     def kind(self) -> str:
         """The algorithm: "unigram", "bpe", "char", "wordpiece" and so on."""
-
-    @property
-    def pad_id(self) -> int:
-        """The id of [PAD], which pads short rows and is never attended to."""
-
-    @property
-    def unk_id(self) -> int:
-        """The id of [UNK], for whatever the vocabulary cannot spell."""
-
-    @property
-    def bos_id(self) -> int:
-        """The id of [BOS], the beginning of a text."""
-
-    @property
-    def eos_id(self) -> int:
-        """The id of [EOS], the end of a text."""
-
-    @property
-    def sep_id(self) -> int:
-        """The id of [SEP], which separates two texts."""
-
-    @property
-    def cls_id(self) -> int:
-        """The id of [CLS], whose hidden state represents the whole text."""
-
-    @property
-    def mask_id(self) -> int:
-        """The id of [MASK], a masked position."""
 
     @property
     def special_ids(self) -> Mapping[str, int]:
@@ -170,3 +184,33 @@ def piece_or_empty(tokenizer: Tokenizer, id: int) -> str:  # noqa: A002  the fie
         return tokenizer.piece(int(id))
     except InputError:
         return ""
+
+
+def alternatives(pieces: Iterable[str]) -> str:
+    """A pattern of these pieces, longest first; of none it matches nothing."""
+    return "|".join(map(re.escape, sorted(pieces, key=len, reverse=True))) or "(?!)"
+
+
+def check_texts(texts: Sequence[str]) -> Sequence[str]:
+    """The texts; InputError for one string."""
+    if isinstance(texts, str):
+        raise TokenizerError(
+            "tokenizer.one_string",
+            "texts must be a list of strings, got one string; put it in a list",
+        )
+    return texts
+
+
+def check_ids(ids: Iterable[int], n_ids: int) -> list[int]:
+    """The ids as a list; InputError for one that is not from 0 to `n_ids` - 1."""
+    row = [int(i) for i in ids]
+    if row and not (min(row) >= 0 and max(row) < n_ids):
+        raise TokenizerError(
+            "tokenizer.id_range",
+            "ids must be from 0 to {last} in a vocabulary of {n_ids} ids, got {wrong}; was it made "
+            "by another vocabulary?",
+            last=n_ids - 1,
+            n_ids=n_ids,
+            wrong=next(i for i in row if not 0 <= i < n_ids),
+        )
+    return row

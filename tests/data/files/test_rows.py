@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from jumok.data.files import tables
 from jumok.data.files.rows import OnBadRows
 from jumok.data.files.tables import read_parallel, read_table
 from jumok.errors import InputError
@@ -86,10 +87,13 @@ def test_no_remaining_row_is_an_error(tmp_path: Path) -> None:
         read_table(path, COLUMNS, on_bad_rows="skip")
 
 
-def test_a_line_as_long_as_the_limit_is_read(tmp_path: Path) -> None:
+def test_a_line_as_long_as_the_limit_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "MAX_LINE_BYTES", 100)
     path = tmp_path / "a.txt"
     path.write_bytes(b"x" * 99 + b"\n" + b"y" * 100 + b"\n" + b"z" * 101 + b"\n")
-    table = read_table(path, ["text"], max_line_bytes=100, on_bad_rows="skip")
+    table = read_table(path, ["text"], on_bad_rows="skip")
     assert [len(text) for text in table.column("text")] == [99, 100]
     assert table.bad_rows.first[0].line == 3
 

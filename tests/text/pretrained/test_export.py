@@ -158,6 +158,6 @@ def test_a_typed_special_piece_is_special_in_transformers(tmp_path: Path) -> Non
     [{}, {"model_type": "word", "vocab_size": 40}, {"normalization_rule_name": "nfkc"}],
 )
 def test_other_models_are_refused(options: dict[str, Any]) -> None:
-    vocabulary = SentencePieceTokenizer.from_bytes(sentencepiece_model(**options))
+    vocabulary = SentencePieceTokenizer(sentencepiece_model(**options))
     with raises(InputError, "tokenizer.not_exported"):
         tokenizer_files(vocabulary, SEQUENCE_TEMPLATE, 16, token_types=False)

@@ -95,7 +95,7 @@ def test_templates_are_truncated_at_the_limit_of_the_model(small: Path) -> None:
     assert vocabulary.encode_batch_with_special_tokens(["tree"], [""]) == [
         vocabulary.apply_template([7], [])
     ]
-    with raises(InputError, "tokenizer.max_length"):
+    with raises(InputError, "config.out_of_range"):
         vocabulary.apply_template([7], max_length=0)
     with raises(InputError, "tokenizer.number_of_pairs"):
         vocabulary.encode_batch_with_special_tokens(["a"], ["b", "c"])

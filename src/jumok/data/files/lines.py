@@ -85,10 +85,10 @@ def checksum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def measure_content(path: Path, max_expansion: int = MAX_EXPANSION) -> Content:
+def measure_content(path: Path) -> Content:
     """Checksum and size of the decompressed content."""
     digest, size = hashlib.sha256(), 0
-    with _open(path, max_expansion) as stream:
+    with _open(path) as stream:
         try:
             while block := stream.read1(_BLOCK):
                 digest.update(block)
@@ -98,9 +98,7 @@ def measure_content(path: Path, max_expansion: int = MAX_EXPANSION) -> Content:
     return Content(digest.hexdigest(), size)
 
 
-def read_lines(
-    path: Path, max_line_bytes: int = MAX_LINE_BYTES, max_expansion: int = MAX_EXPANSION
-) -> Iterator[Line]:
+def read_lines(path: Path, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[Line]:
     """The lines of a file, plain, .gz or .xz, numbered from 1, without a byte order mark.
 
     A line that is too long and the end of a truncated archive are lines with a fault; the lines
@@ -108,7 +106,7 @@ def read_lines(
     wrong checksum (any line may be wrong), for other files than text, as those of Excel, and for
     lines that end in CR only.
     """
-    with _open(path, max_expansion) as stream:
+    with _open(path) as stream:
         number = 1
         while True:
             try:
@@ -130,7 +128,12 @@ def read_lines(
                     error=error,
                 ) from error
             except _ExpansionError:
-                yield Line(number, b"", _expanded(max_expansion), last=True)
+                fault = Message(
+                    "file.expands_too_much",
+                    "decompresses to more than {limit} times its size; decompress it first",
+                    limit=MAX_EXPANSION,
+                )
+                yield Line(number, b"", fault, last=True)
                 return
             if not content:
                 return
@@ -158,17 +161,9 @@ def _truncated(path: Path) -> Message:
     )
 
 
-def _expanded(limit: int) -> Message:
-    return Message(
-        "file.expands_too_much",
-        "decompresses to more than {limit} times its size; decompress it first",
-        limit=limit,
-    )
-
-
 def encoding_of(path: Path) -> str:
     """The encoding of a file that can be read: UTF-8, with a byte order mark (BOM) or without."""
-    with _open(path, MAX_EXPANSION) as stream:
+    with _open(path) as stream:
         try:
             marked = stream.read(len(_UTF8_MARK)) == _UTF8_MARK
         except (EOFError, *_DAMAGED, _ExpansionError):
@@ -205,9 +200,9 @@ def _reading(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _open(path: Path, max_expansion: int) -> Iterator[io.BufferedReader]:
+def _open(path: Path) -> Iterator[io.BufferedReader]:
     with _reading(path):
-        limit = max(path.stat().st_size * max_expansion, MIN_EXPANDED_BYTES)
+        limit = max(path.stat().st_size * MAX_EXPANSION, MIN_EXPANDED_BYTES)
         match path.suffix.lower():
             case ".gz":
                 with gzip.open(path) as packed:

@@ -87,8 +87,7 @@ class _Options:
     labels: dict[str, str]
     lists: tuple[str, ...]
     on_bad_rows: OnBadRows
-    empty: Empty
-    max_line_bytes: int
+    empty: Empty = "bad"
 
     def schema(self) -> "pa.Schema":
         import pyarrow as pa
@@ -111,7 +110,6 @@ def read_table(
     on_bad_rows: OnBadRows = "stop",
     skip_with: str = "",
     empty: Empty = "bad",
-    max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Table:
     r"""Columns of a TSV, CSV, JSON, CoNLL, BIO or text file, also .gz and .xz.
 
@@ -128,9 +126,9 @@ def read_table(
 
     A row is bad if it has too few or too many cells or tags, a cell that is not UTF-8, has a NUL or
     a lone surrogate or is empty (unless `empty` is "keep"), an unknown label, a score that is not a
-    number, or a line longer than `max_line_bytes` (256 MiB for a file that is one document). The
-    position where an archive is truncated or exceeds its limit is a bad row; an archive with a
-    wrong checksum is always an error, because any of its rows may be wrong.
+    number, or a line longer than 1 MiB (256 MiB for a file that is one document). The position
+    where an archive is truncated or exceeds its limit is a bad row; an archive with a wrong
+    checksum is always an error, because any of its rows may be wrong.
 
     Raises InputError with the first ten bad rows if `on_bad_rows` is "stop"; with "skip" bad rows
     are skipped and counted in `Table.bad_rows`. `skip_with` is what the user sets to skip them.
@@ -154,12 +152,11 @@ def read_table(
         lists=tuple(lists),
         on_bad_rows=on_bad_rows,
         empty=empty,
-        max_line_bytes=max_line_bytes,
     )
     headers = list(options.columns.values())
     in_lists = frozenset(options.columns[name] for name in lists)
 
-    max_bytes = MAX_DOCUMENT_BYTES if kind in ("json", "text") else max_line_bytes
+    max_bytes = MAX_DOCUMENT_BYTES if kind in ("json", "text") else MAX_LINE_BYTES
 
     reader = READERS[kind]
     if "tags" in options.columns and (json_reader := _JSON_READERS.get(kind)):
@@ -179,8 +176,6 @@ def read_parallel(
     labels: Labels | None = None,
     on_bad_rows: OnBadRows = "stop",
     skip_with: str = "",
-    empty: Empty = "bad",
-    max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Table:
     """Parallel files of plain lines, one column for each file; also .gz and .xz.
 
@@ -201,12 +196,10 @@ def read_parallel(
         labels=_label_names(labels),
         lists=(),
         on_bad_rows=on_bad_rows,
-        empty=empty,
-        max_line_bytes=max_line_bytes,
     )
 
     def rows() -> Iterator[Row]:
-        return parallel_rows(files, [read_lines(file, max_line_bytes) for file in files])
+        return parallel_rows(files, [read_lines(file) for file in files])
 
     return _table(files, options, rows, skip_with)
 

@@ -1,11 +1,11 @@
 """Model hyperparameters inherited from `model.init`, unless the recipe sets them explicitly."""
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jumok.atomic_io import expand_home
 from jumok.config_io import ConfigDict, Overrides, apply_overrides, read_toml
 from jumok.errors import RecipeError
 from jumok.models.config import TransformerConfig
@@ -53,7 +53,7 @@ def inherit_model_config(recipe: Mapping[str, Any], overrides: Overrides) -> Con
     model, overridden = tree.get("model"), apply_overrides({}, overrides).get("model")
     init = model.get("init") if isinstance(model, dict) else None
     if isinstance(model, dict) and isinstance(init, str) and init:
-        init = expand_home(init)
+        init = os.path.expanduser(init)
         explicit = overridden if isinstance(overridden, dict) and "init" in overridden else model
         tree["model"] = model | _inherited_from(find_model(init)) | explicit | {"init": init}
     return tree

@@ -1,5 +1,6 @@
 """A recipe: everything needed to repeat a result, written in TOML, with the checks between keys."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass, replace
 from functools import cache
@@ -7,7 +8,6 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jumok.atomic_io import expand_home
 from jumok.config_io import (
     ConfigDict,
     Overrides,
@@ -20,7 +20,7 @@ from jumok.config_io import (
 )
 from jumok.data.config import DataConfig
 from jumok.decoding.config import DecodingConfig
-from jumok.errors import InputError, Message, RecipeError
+from jumok.errors import Message, RecipeError, located
 from jumok.evaluation.own_metric import METRICS
 from jumok.models.config import TransformerConfig
 from jumok.nn.losses import LOSSES
@@ -223,7 +223,7 @@ def load_recipe(source: str, overrides: Overrides = ()) -> Recipe:
     Raises InputError for an unknown name, an unknown key or an invalid value.
     """
     if source.endswith(".toml"):
-        path = Path(expand_home(source))
+        path = Path(os.path.expanduser(source))
         tree = {"name": path.stem} | read_toml(path)
         pretrained = with_pretrained(tree, overrides)
         init = "" if pretrained is None else pretrained["model"]["init"]
@@ -297,10 +297,8 @@ def load_run_recipe(path: Path) -> Recipe:
     data = tree.get("data")
     if isinstance(data, dict):
         data.setdefault("dev_split", "last")  # of runs that were made before this key
-    try:
+    with located(path):
         recipe = from_dict(recipe_class(tree.get("task")), tree)
-    except InputError as error:
-        raise error.at(path) from error
     return replace(recipe, data=recipe.data.relocated(path.parent))
 
 

@@ -1,9 +1,9 @@
 """A pretrained encoder as the start of a user's recipe, and the values of fine-tuning."""
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
-from jumok.atomic_io import expand_home
 from jumok.config_io import ConfigDict, Overrides, apply_overrides
 from jumok.pretrained.hub import find_model, is_hf_folder
 from jumok.shipped import has_weights
@@ -78,7 +78,7 @@ def _is_checkpoint(init: object) -> bool:
     """Whether `model.init` names a folder of transformers, or one that `jumok import` wrote."""
     if not isinstance(init, str) or not init:
         return False
-    folder = find_model(expand_home(init))
+    folder = find_model(os.path.expanduser(init))
     return is_hf_folder(folder) or (folder / ORIGIN_FOLDER).is_dir()
 
 

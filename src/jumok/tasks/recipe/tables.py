@@ -1,10 +1,10 @@
 """The recipe tables that belong to the tasks: model, vocabulary, augmentation, masking, windows."""
 
 import math
+import os
 from dataclasses import dataclass
 from typing import Literal
 
-from jumok.atomic_io import expand_home
 from jumok.config_io import check_choices, check_range
 from jumok.errors import RecipeError
 from jumok.models.config import Pooler, Pooling, TransformerConfig
@@ -63,8 +63,8 @@ class VocabularyRecipe(VocabularyConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "file", expand_home(self.file))
-        object.__setattr__(self, "target_file", expand_home(self.target_file))
+        object.__setattr__(self, "file", os.path.expanduser(self.file))
+        object.__setattr__(self, "target_file", os.path.expanduser(self.target_file))
         if self.joint and (self.target_file or self.target_size):
             raise RecipeError(
                 "recipe.target_vocabulary_of_joint",

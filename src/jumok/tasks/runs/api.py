@@ -6,7 +6,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from jumok.atomic_io import expand_home
 from jumok.errors import InputError
 from jumok.extras import naming_extras
 from jumok.pretrained.hub import upload
@@ -44,7 +43,7 @@ class Run:
     """
 
     def __init__(self, folder: PathLike) -> None:
-        self._files = RunFiles.open(Path(expand_home(os.fspath(folder))))
+        self._files = RunFiles.open(Path(os.path.expanduser(os.fspath(folder))))
 
     @property
     def folder(self) -> Path:
@@ -195,7 +194,7 @@ def train(
     elif model is not None:
         overrides["model__architecture"] = register_model(model)
     plan = _plan(recipe, overrides)
-    folder = Path("runs") / plan.name if out is None else Path(expand_home(os.fspath(out)))
+    folder = Path("runs") / plan.name if out is None else Path(os.path.expanduser(os.fspath(out)))
     given = {"train": data, "dev": dev, "test": test}
     splits = {name: rows for name, rows in given.items() if rows is not None}
     with kept_data(plan, splits, folder) as plan:
@@ -221,7 +220,7 @@ def resume(
     """
     if model is not None:
         register_model(model)
-    path = Path(expand_home(os.fspath(folder)))
+    path = Path(os.path.expanduser(os.fspath(folder)))
     training.resume(path, callbacks)
     return Run(path)
 

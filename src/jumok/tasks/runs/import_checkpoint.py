@@ -17,12 +17,12 @@ from jumok import safetensors_io
 from jumok.atomic_io import atomic_directory, check_empty, sha256_of, write_atomically
 from jumok.config_io import to_dict
 from jumok.decoding import DecodingConfig
-from jumok.errors import InputError
+from jumok.errors import InputError, located
 from jumok.foreign_keys import print_not_read
 from jumok.models import TransformerConfig
 from jumok.models.config import Tying
 from jumok.models.size import check_model_size
-from jumok.models.weights import named_weights, tied_weights
+from jumok.models.weights import check_weights, named_weights, tied_weights
 from jumok.pretrained.architecture import HFArchitecture, parse_config
 from jumok.pretrained.checkpoint import HFCheckpoint, open_checkpoint
 from jumok.pretrained.config_reader import ConfigReader
@@ -365,7 +365,9 @@ def open_original(folder: Path) -> tuple[PretrainedModel, Path]:
     architecture = parse_config(read_json(folder / "config.json"), list(metadata.names))
     architecture = architecture.with_tying(metadata.tying)
     model = architecture.build_on_meta()
-    assign_weights(model, Run(folder.parent).read_weights())
+    weights = Run(folder.parent).read_weights()
+    check_weights(model, weights)
+    assign_weights(model, weights)
     unused = safetensors_io.read_tensors(folder / UNUSED_TENSORS)
     return PretrainedModel(architecture, model, metadata.names, unused), folder
 
@@ -373,10 +375,8 @@ def open_original(folder: Path) -> tuple[PretrainedModel, Path]:
 def _open_model(
     checkpoint: HFCheckpoint, on_checked: Callable[[torch.Tensor], None] = lambda tensor: None
 ) -> PretrainedModel:
-    try:
+    with located(checkpoint.folder):
         return model_from_hf(checkpoint.config, checkpoint.tensors, on_checked)
-    except InputError as error:
-        raise error.at(checkpoint.folder) from error
 
 
 def _origin_of(checkpoint: HFCheckpoint, found: PretrainedModel) -> Origin:

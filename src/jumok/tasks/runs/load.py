@@ -1,10 +1,11 @@
 """Load a pipeline from a run, a checkpoint of a run, or a Hugging Face folder."""
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
-from jumok.atomic_io import check_path_name, expand_home
+from jumok.atomic_io import check_path_name
 from jumok.config_io import check_choice, from_dict
 from jumok.device import find_device, tune_threads
 from jumok.errors import CheckpointError, InputError
@@ -78,7 +79,7 @@ def load(
     check_choice("dtype", dtype, WeightType)
     name = None if model is None else register_model(model)
     tune_threads()
-    folder = find_model(expand_home(str(folder)))
+    folder = find_model(os.path.expanduser(str(folder)))
     check_path_name(folder)
     here = folder.absolute()
     if _is_checkpoint(here):

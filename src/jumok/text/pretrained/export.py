@@ -12,18 +12,9 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pro
 
 from jumok.errors import TokenizerError
 from jumok.text.offsets import SPACE
+from jumok.text.pretrained.tokenizer import SPECIAL_NAMES
 from jumok.text.sentencepiece import SentencePieceTokenizer
 from jumok.text.sentencepiece_proto import ModelFile, PieceType, read_model
-
-NAMES = {
-    "pad_token": "[PAD]",
-    "unk_token": "[UNK]",
-    "bos_token": "[BOS]",
-    "eos_token": "[EOS]",
-    "sep_token": "[SEP]",
-    "cls_token": "[CLS]",
-    "mask_token": "[MASK]",
-}
 
 
 @dataclass(frozen=True)
@@ -89,7 +80,7 @@ def tokenizer_files(
             *("input_ids", "attention_mask"),
             *(["token_type_ids"] if token_types else []),
         ],
-        **{name: piece for name, piece in NAMES.items() if piece in special},
+        **{SPECIAL_NAMES[name]: name for name in special},
     }
     text = json.dumps(config, ensure_ascii=False, indent=2)
     return {

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jumok.atomic_io import read_regular, storage_errors, write_atomically
-from jumok.errors import InputError, TokenizerError
+from jumok.errors import TokenizerError, located
 from jumok.safe_json import MAX_BYTES, parse_json
 
 TOKENIZER = "tokenizer.json"
@@ -95,10 +95,8 @@ class TokenizerFiles:
         """The table in a JSON file, empty if the file is missing."""
         if name not in self.content:
             return {}
-        try:
+        with located(name):
             return parse_json(self.content[name])
-        except InputError as error:
-            raise error.at(name) from None
 
     @property
     def chat_template(self) -> str | None:

@@ -1,6 +1,5 @@
 """Tokenizers of any other class: tokenizer.json without changes, or tokenizer.model."""
 
-import re
 from collections.abc import Mapping, Sequence
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
@@ -15,6 +14,7 @@ from jumok.text.pretrained.tokenizer_config import Token, TokenizerConfig
 from jumok.text.pretrained.tokenizer_json import TokenizerJson
 from jumok.text.pretrained.unigram import control_tokens, read_model_file
 from jumok.text.sentencepiece_proto import ModelFile, PieceType
+from jumok.text.tokenizer import alternatives
 
 _USUAL = {
     "bos_token": ("<s>", "[BOS]", "<bos>"),
@@ -105,8 +105,7 @@ def _from_model(model: ModelFile, config: TokenizerConfig) -> TokenizerSpec:
     if model.dummy_prefix:
         parts.append(pre_tokenizers.Metaspace("▁", prepend_scheme=prefix, split=False))
     if own:
-        words = "|".join(re.escape(piece) for piece in sorted(own, key=len, reverse=True))
-        parts.append(pre_tokenizers.Split(Regex(words), "isolated"))
+        parts.append(pre_tokenizers.Split(Regex(alternatives(own)), "isolated"))
     if parts:
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence(parts)
     tokenizer.decoder = _decoder(model)

@@ -20,15 +20,14 @@ from typing import Any
 
 import sentencepiece
 
-from jumok.errors import TokenizerError
 from jumok.text.offsets import SPACE, offsets
 from jumok.text.pretrained.backend import check_encodable, clean_up_spaces
 from jumok.text.pretrained.files import CONFIG, TOKENIZER, TokenizerFiles
-from jumok.text.pretrained.special_tokens import named_pieces
+from jumok.text.pretrained.special_tokens import BERT_PIECES, BERT_PIECES_WITH_ENDS, named_pieces
 from jumok.text.pretrained.tokenizer_config import TokenizerConfig
-from jumok.text.pretrained.unigram import read_model_file
+from jumok.text.pretrained.unigram import load_processor, read_model_file
 from jumok.text.sentencepiece_proto import PieceType, set_types
-from jumok.text.tokenizer import Encoding
+from jumok.text.tokenizer import Encoding, alternatives
 from jumok.unicode_forms import normalize
 
 _MODEL_FILES = ("tokenizer_78b3253a26.model", "spiece.model")
@@ -36,14 +35,6 @@ _CLASSES = ("KoBertTokenizer", "KoBERTTokenizer", "XLNetTokenizer", None)
 _MODEL_TYPES = ("bert", "distilbert")
 _VOCABULARY = "vocab.txt"
 MAX_LENGTH = 512  # positions of all three models
-_DEFAULTS = {
-    "unk_token": "[UNK]",
-    "sep_token": "[SEP]",
-    "pad_token": "[PAD]",
-    "cls_token": "[CLS]",
-    "mask_token": "[MASK]",
-}
-_XLNET_DEFAULTS = {"bos_token": "[CLS]", "eos_token": "[SEP]", **_DEFAULTS}
 
 
 def is_kobert(files: TokenizerFiles, model_config: Mapping[str, Any]) -> bool:
@@ -150,26 +141,20 @@ class KoBertBackend:
 
     @cached_property
     def _special_pattern(self) -> re.Pattern[str]:
-        longest = sorted(self.special, key=len, reverse=True)
-        return re.compile("(" + "|".join(map(re.escape, longest)) + ")")
+        return re.compile(f"({alternatives(self.special)})")
 
 
 def kobert(files: TokenizerFiles, config: TokenizerConfig) -> tuple[KoBertBackend, dict[str, str]]:
     """The tokenizer in these files, and its special pieces by name."""
-    if config.options.get("sp_model_kwargs"):
-        raise TokenizerError(
-            "tokenizer.sp_model_kwargs_not_supported",
-            "sp_model_kwargs is not supported; leave it out",
-        )
     name = next(file for file in _MODEL_FILES if file in files)
     model = read_model_file(files, name)
     if _VOCABULARY in files:
         lines = files.text(_VOCABULARY).removesuffix("\n").split("\n")
         pieces = {line.strip(): i for i, line in enumerate(lines)}
-        named = named_pieces(config, _DEFAULTS)
+        named = named_pieces(config, BERT_PIECES)
     else:
         pieces = {piece: i for i, piece in enumerate(model.pieces)}
-        named = named_pieces(config, _XLNET_DEFAULTS)
+        named = named_pieces(config, BERT_PIECES_WITH_ENDS)
     names = {key: str(token) for key, token in named.items() if token is not None}
     special: dict[str, int] = {}
     for piece in (*names.values(), *map(str, config.extra or config.additional or ())):
@@ -180,18 +165,8 @@ def kobert(files: TokenizerFiles, config: TokenizerConfig) -> tuple[KoBertBacken
         if piece in special and model.types[i] in (PieceType.NORMAL, PieceType.USER_DEFINED)
     }
     data = set_types(files.data(name), typed)
-    processor = sentencepiece.SentencePieceProcessor()
-    try:
-        processor.LoadFromSerializedProto(data)
-    except RuntimeError as error:
-        raise TokenizerError(
-            "tokenizer.sentencepiece_cannot_load",
-            "SentencePiece cannot load {name} ({error}); download it again",
-            name=name,
-            error=error,
-        ) from None
     backend = KoBertBackend(
-        processor,
+        load_processor(data, name, config),
         pieces,
         special,
         unk_id=special[names["unk_token"]],

@@ -10,14 +10,13 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from jumok.errors import InputError, Message, TokenizerError
+from jumok.errors import Message, TokenizerError, located
 from jumok.text.pretrained.backend import TokenizersBackend
 from jumok.text.pretrained.files import CONFIG, TOKENIZER, TokenizerFiles
 from jumok.text.pretrained.kobert import MAX_LENGTH, is_kobert, kobert
 from jumok.text.pretrained.marian import DEFAULT_MAX_LENGTH, marian
 from jumok.text.pretrained.post_processor import bert_template
 from jumok.text.pretrained.registry import MARIAN, find_class, tokenizer_class_name
-from jumok.text.pretrained.special_tokens import TokenizerSpec
 from jumok.text.pretrained.tokenizer import SPECIAL_NAMES, PretrainedTokenizer
 from jumok.text.pretrained.tokenizer_config import TokenizerConfig, read_tokenizer_config
 from jumok.text.pretrained.tokenizer_json import TokenizerJson
@@ -46,17 +45,12 @@ def load_tokenizer(folder: Path, model_config: Mapping[str, Any]) -> PretrainedT
     files = TokenizerFiles.read(folder)
     if files is None:
         return None
-    try:
+    with located(folder):
         tokenizer = _load(files, model_config)
-    except InputError as error:
-        raise error.at(folder) from None
     used = {key: model_config[key] for key in _USED_KEYS if key in model_config}
-    return replace(tokenizer, config_start_id=_start_id(model_config), model_config=used)
-
-
-def _start_id(model_config: Mapping[str, Any]) -> int | None:
     start = model_config.get("decoder_start_token_id")
-    return start if isinstance(start, int) and not isinstance(start, bool) else None
+    start_id = start if isinstance(start, int) and not isinstance(start, bool) else None
+    return replace(tokenizer, config_start_id=start_id, model_config=used)
 
 
 def _load(files: TokenizerFiles, model_config: Mapping[str, Any]) -> PretrainedTokenizer:
@@ -98,7 +92,7 @@ def _load(files: TokenizerFiles, model_config: Mapping[str, Any]) -> PretrainedT
         backend,
         source_template=template,
         target_template=languages.get(target_language or "", template),
-        special_ids=_special_ids(spec),
+        special_ids=_special_ids(spec.named, backend.pieces),
         model_max_length=config.model_max_length,
         has_token_type_ids=spec.has_token_type_ids,
         model_vocab_size=vocab_size,
@@ -121,11 +115,7 @@ def _load_marian(
     files: TokenizerFiles, config: TokenizerConfig, side: Side, vocab_sizes: tuple[int, int]
 ) -> PretrainedTokenizer:
     both = marian(files, config)
-    ids = {
-        name: both.source.added[both.named[hf_name]]
-        for name, hf_name in SPECIAL_NAMES.items()
-        if hf_name in both.named
-    }
+    ids = _special_ids(both.named, both.source.added)
     if "[EOS]" not in ids:
         raise TokenizerError(
             "tokenizer.no_eos_token",
@@ -153,11 +143,7 @@ def _load_kobert(
     files: TokenizerFiles, config: TokenizerConfig, side: Side, vocab_size: int
 ) -> PretrainedTokenizer:
     backend, names = kobert(files, config)
-    ids = {
-        name: backend.special[names[hf_name]]
-        for name, hf_name in SPECIAL_NAMES.items()
-        if hf_name in names
-    }
+    ids = _special_ids(names, backend.special)
     template = replace(
         bert_template(ids["[CLS]"], ids["[SEP]"]), side=side, truncation="longest_first_python"
     )
@@ -179,13 +165,10 @@ def _size(model_config: Mapping[str, Any], key: str) -> int:
     return size if isinstance(size, int) else 0
 
 
-def _special_ids(spec: TokenizerSpec) -> dict[str, int]:
+def _special_ids(named: Mapping[str, str], ids: Mapping[str, int]) -> dict[str, int]:
     """The ids of the special pieces by jumok's names."""
-    ids = {
-        name: spec.tokenizer.token_to_id(spec.named.get(hf_name, ""))
-        for name, hf_name in SPECIAL_NAMES.items()
-    }
-    return {name: i for name, i in ids.items() if i is not None}
+    found = {name: ids.get(named.get(hf_name, "")) for name, hf_name in SPECIAL_NAMES.items()}
+    return {name: i for name, i in found.items() if i is not None}
 
 
 def _truncation_side(config: TokenizerConfig, tokenizer_json: TokenizerJson | None) -> Side:

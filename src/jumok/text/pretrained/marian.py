@@ -12,19 +12,19 @@ from functools import cached_property
 import sentencepiece
 
 from jumok.errors import TokenizerError
+from jumok.text.offsets import SPACE
 from jumok.text.pretrained.backend import check_encodable, clean_up_spaces
 from jumok.text.pretrained.files import TokenizerFiles
 from jumok.text.pretrained.special_tokens import named_pieces
 from jumok.text.pretrained.tokenizer_config import NAMED, Token, TokenizerConfig, check_ids
-from jumok.text.pretrained.unigram import read_model_file
-from jumok.text.tokenizer import Encoding
+from jumok.text.pretrained.unigram import load_processor, read_model_file
+from jumok.text.tokenizer import Encoding, alternatives
 
 _DEFAULTS: Mapping[str, Token | None] = {
     "unk_token": "<unk>",
     "eos_token": "</s>",
     "pad_token": "<pad>",
 }
-_SPACE = "▁"
 _LANGUAGE = re.compile(r">>.*?<<", re.S)
 _TEXTS_PER_THREAD = 512
 DEFAULT_MAX_LENGTH = 512
@@ -89,7 +89,7 @@ class MarianBackend:
     def decode(self, rows: Sequence[Sequence[int]], keep_special: bool) -> list[str]:
         """The texts of rows of ids."""
         texts = ["".join(self._decoded(row, keep_special)) for row in rows]
-        texts = [text.replace(_SPACE, " ").strip() for text in texts]
+        texts = [text.replace(SPACE, " ").strip() for text in texts]
         return [clean_up_spaces(text) for text in texts] if self.clean_up else texts
 
     def _encode(self, texts: Sequence[str]) -> list[list[int]]:
@@ -129,8 +129,7 @@ class MarianBackend:
     @cached_property
     def _added_pattern(self) -> re.Pattern[str]:
         """The pattern that a text is split at: added pieces, longest first."""
-        longest = sorted(self.added, key=len, reverse=True)
-        return re.compile("(" + "|".join(map(re.escape, longest)) + ")")
+        return re.compile(f"({alternatives(self.added)})")
 
 
 @dataclass(frozen=True)
@@ -144,11 +143,6 @@ class MarianPair:
 
 def marian(files: TokenizerFiles, config: TokenizerConfig) -> MarianPair:
     """The two tokenizers in these files."""
-    if config.options.get("sp_model_kwargs"):
-        raise TokenizerError(
-            "tokenizer.sp_model_kwargs_not_supported",
-            "sp_model_kwargs is not supported; leave it out",
-        )
     vocab = _vocabulary(files, "vocab.json")
     separate = config.flag("separate_vocabs", default=False)
     target_vocab = _vocabulary(files, "target_vocab.json") if separate else vocab
@@ -160,7 +154,7 @@ def marian(files: TokenizerFiles, config: TokenizerConfig) -> MarianPair:
             named=named["unk_token"],
         )
     special, added = _added(vocab, config, named)
-    source, target = (_processor(files, name) for name in ("source.spm", "target.spm"))
+    source, target = (_processor(files, name, config) for name in ("source.spm", "target.spm"))
     names = {name: str(token) for name, token in named.items() if token is not None}
     source_backend = MarianBackend(
         source,
@@ -190,19 +184,11 @@ def _vocabulary(files: TokenizerFiles, name: str) -> dict[str, int]:
     return table
 
 
-def _processor(files: TokenizerFiles, name: str) -> sentencepiece.SentencePieceProcessor:
+def _processor(
+    files: TokenizerFiles, name: str, config: TokenizerConfig
+) -> sentencepiece.SentencePieceProcessor:
     read_model_file(files, name)  # its checks are stricter than those of SentencePiece
-    processor = sentencepiece.SentencePieceProcessor()
-    try:
-        processor.LoadFromSerializedProto(files.data(name))
-    except RuntimeError as error:
-        raise TokenizerError(
-            "tokenizer.sentencepiece_cannot_load",
-            "SentencePiece cannot load {name} ({error}); download it again",
-            name=name,
-            error=error,
-        ) from None
-    return processor
+    return load_processor(files.data(name), name, config)
 
 
 def _added(

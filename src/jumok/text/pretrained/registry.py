@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from jumok.errors import TokenizerError
@@ -12,7 +13,7 @@ from jumok.text.pretrained.special_tokens import TokenizerSpec
 from jumok.text.pretrained.tokenizer_config import TokenizerConfig
 from jumok.text.pretrained.tokenizer_json import TokenizerJson
 from jumok.text.pretrained.unigram import deberta, mbart, mbart50, t5, xlm_roberta
-from jumok.text.pretrained.wordpiece import bert, distilbert
+from jumok.text.pretrained.wordpiece import bert
 
 Build = Callable[[TokenizerFiles, TokenizerConfig, TokenizerJson | None], TokenizerSpec]
 
@@ -60,7 +61,9 @@ def _has_unigram_steps(tokenizer_json: TokenizerJson) -> bool:
 
 _CLASSES = {
     "BertTokenizer": TokenizerClass(bert, "WordPiece", False, _has_bert_steps),
-    "DistilBertTokenizer": TokenizerClass(distilbert, "WordPiece", False, _has_bert_steps),
+    "DistilBertTokenizer": TokenizerClass(
+        partial(bert, has_token_type_ids=False), "WordPiece", False, _has_bert_steps
+    ),
     "RobertaTokenizer": TokenizerClass(roberta, "BPE", True, _has_byte_level_steps),
     "GPT2Tokenizer": TokenizerClass(gpt2, "BPE", True, _has_byte_level_steps),
     "T5Tokenizer": TokenizerClass(t5, "Unigram", False, _has_unigram_steps),

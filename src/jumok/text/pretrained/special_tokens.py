@@ -10,6 +10,15 @@ from jumok.text.pretrained.library_errors import library_errors
 from jumok.text.pretrained.tokenizer_config import NAMED, Token, TokenizerConfig
 from jumok.text.template import Template
 
+BERT_PIECES: Mapping[str, Token | None] = {
+    "unk_token": "[UNK]",
+    "sep_token": "[SEP]",
+    "pad_token": "[PAD]",
+    "cls_token": "[CLS]",
+    "mask_token": "[MASK]",
+}
+BERT_PIECES_WITH_ENDS = {"bos_token": "[CLS]", "eos_token": "[SEP]", **BERT_PIECES}
+
 
 @dataclass(frozen=True)
 class TokenizerSpec:

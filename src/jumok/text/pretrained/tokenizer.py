@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from jumok.config_io import check_range
 from jumok.errors import TokenizerError
 from jumok.text.limits import MAX_PRETRAINED_TEXT_BYTES
 from jumok.text.offsets import WORD_STARTS
@@ -14,7 +15,7 @@ from jumok.text.pretrained.backend import Backend
 from jumok.text.pretrained.files import TokenizerFiles
 from jumok.text.pretrained.wordpiece import INSIDE_WORD, is_word_boundary
 from jumok.text.template import Side, Template, TemplateOutput
-from jumok.text.tokenizer import Encoding
+from jumok.text.tokenizer import Encoding, SpecialIds, check_ids, check_texts
 
 SPECIAL_NAMES = {
     "[PAD]": "pad_token",
@@ -28,7 +29,7 @@ SPECIAL_NAMES = {
 
 
 @dataclass(frozen=True, eq=False)
-class PretrainedTokenizer:
+class PretrainedTokenizer(SpecialIds):
     """A `Tokenizer` of the tokenizer files of a model, made by `load_tokenizer`.
 
     There are two ways from a text to ids. `encode`, `encode_batch` and `encode_with_offsets` are
@@ -117,41 +118,6 @@ class PretrainedTokenizer:
         return f"PretrainedTokenizer({self.kind}, {len(self)} pieces)"
 
     @property
-    def pad_id(self) -> int:
-        """The id of [PAD]."""
-        return self._special_id("[PAD]")
-
-    @property
-    def unk_id(self) -> int:
-        """The id of [UNK]."""
-        return self._special_id("[UNK]")
-
-    @property
-    def bos_id(self) -> int:
-        """The id of [BOS]."""
-        return self._special_id("[BOS]")
-
-    @property
-    def eos_id(self) -> int:
-        """The id of [EOS]."""
-        return self._special_id("[EOS]")
-
-    @property
-    def sep_id(self) -> int:
-        """The id of [SEP]."""
-        return self._special_id("[SEP]")
-
-    @property
-    def cls_id(self) -> int:
-        """The id of [CLS]."""
-        return self._special_id("[CLS]")
-
-    @property
-    def mask_id(self) -> int:
-        """The id of [MASK]."""
-        return self._special_id("[MASK]")
-
-    @property
     def padding_id(self) -> int:
         """The id of [PAD]; 0 without one."""
         return self.special_ids.get("[PAD]", 0)
@@ -192,7 +158,7 @@ class PretrainedTokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of many texts, on all cores."""
-        return self.backend.encode(_check_list(texts))
+        return self.backend.encode(check_texts(texts))
 
     def encode_with_offsets(self, text: str) -> Encoding:
         """The ids of `encode` with the characters that each covers."""
@@ -200,7 +166,7 @@ class PretrainedTokenizer:
 
     def encode_hf(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of many texts as `AutoTokenizer(texts, add_special_tokens=False)` gives them."""
-        return self.backend.encode_hf(_check_list(texts))
+        return self.backend.encode_hf(check_texts(texts))
 
     def apply_template(
         self, ids: Sequence[int], pair: Sequence[int] | None = None, max_length: int | None = None
@@ -320,7 +286,9 @@ class PretrainedTokenizer:
         self, batch: Iterable[Iterable[int]], *, keep_special: bool = False
     ) -> list[str]:
         """The texts of many rows of ids."""
-        return self.backend.decode([self._check(ids) for ids in batch], keep_special)
+        return self.backend.decode(
+            [check_ids(ids, self.n_embeddings) for ids in batch], keep_special
+        )
 
     @cached_property
     def _pieces(self) -> Mapping[int, str]:
@@ -331,15 +299,13 @@ class PretrainedTokenizer:
         return 1 + max(self.backend.pieces.values(), default=-1)
 
     def _limit(self, max_length: int | None) -> int | None:
-        if max_length is not None and max_length < 1:
-            raise TokenizerError(
-                "tokenizer.max_length",
-                "max_length must be at least 1, got {max_length}",
-                max_length=max_length,
-            )
-        return self.model_max_length if max_length is None else max_length
+        if max_length is None:
+            return self.model_max_length
+        check_range("max_length", max_length, "[1, inf)")
+        return max_length
 
-    def _special_id(self, name: str) -> int:
+    def special_id(self, name: str) -> int:
+        """The id of this special piece."""
         if name not in self.special_ids:
             raise TokenizerError(
                 "tokenizer.no_special_piece",
@@ -349,26 +315,3 @@ class PretrainedTokenizer:
                 special_names=SPECIAL_NAMES[name],
             )
         return self.special_ids[name]
-
-    def _check(self, ids: Iterable[int]) -> list[int]:
-        row = [int(i) for i in ids]
-        if row and not (min(row) >= 0 and max(row) < self.n_embeddings):
-            wrong = next(i for i in row if not 0 <= i < self.n_embeddings)
-            raise TokenizerError(
-                "tokenizer.id_range",
-                "ids must be from 0 to {n_embeddings} in a vocabulary of {n_embeddings_2} ids, "
-                "got {wrong}; was it made by another vocabulary?",
-                n_embeddings=self.n_embeddings - 1,
-                n_embeddings_2=self.n_embeddings,
-                wrong=wrong,
-            )
-        return row
-
-
-def _check_list(texts: Sequence[str]) -> Sequence[str]:
-    if isinstance(texts, str):
-        raise TokenizerError(
-            "tokenizer.one_string",
-            "texts must be a list of strings, got one string; put it in a list",
-        )
-    return texts

@@ -9,13 +9,20 @@ languages and <mask>.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import sentencepiece
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from jumok.errors import InputError, TokenizerError
+from jumok.errors import TokenizerError, located
 from jumok.text.pretrained.files import TokenizerFiles
 from jumok.text.pretrained.library_errors import library_errors
 from jumok.text.pretrained.post_processor import bert_template, roberta_template
-from jumok.text.pretrained.special_tokens import TokenizerSpec, add_pieces, named_pieces, piece_id
+from jumok.text.pretrained.special_tokens import (
+    BERT_PIECES_WITH_ENDS,
+    TokenizerSpec,
+    add_pieces,
+    named_pieces,
+    piece_id,
+)
 from jumok.text.pretrained.tokenizer_config import Token, TokenizerConfig
 from jumok.text.pretrained.tokenizer_json import TokenizerJson, decode_charsmap
 from jumok.text.sentencepiece_proto import ModelFile, PieceType, read_model
@@ -44,15 +51,6 @@ _MBART50: Mapping[str, Token | None] = {
     "mask_token": "<mask>",
 }
 _XLM_R: Mapping[str, Token | None] = {**_MBART50, "bos_token": "<s>"}
-_DEBERTA: Mapping[str, Token | None] = {
-    "bos_token": "[CLS]",
-    "eos_token": "[SEP]",
-    "unk_token": "[UNK]",
-    "pad_token": "[PAD]",
-    "sep_token": "[SEP]",
-    "cls_token": "[CLS]",
-    "mask_token": "[MASK]",
-}
 _FIRST = ("bos_token", "pad_token", "eos_token", "unk_token")  # ids 0 to 3 in fairseq
 
 ScoredPiece = tuple[str, float]
@@ -82,7 +80,8 @@ def t5(
     names = add_pieces(tokenizer, config, named_pieces(config, _T5), additional)
     eos = SpecialToken((piece_id(tokenizer, names, "eos_token"),))
     template = Template((TextSlot(0), eos), (TextSlot(0), eos, TextSlot(1), eos))
-    return _spec(tokenizer, config, names, template, 2)
+    token_types = config.has_token_type_ids(default=False)
+    return TokenizerSpec(tokenizer, names, template, 2, token_types)
 
 
 def xlm_roberta(
@@ -96,7 +95,8 @@ def xlm_roberta(
     names = add_pieces(tokenizer, config, named, source.control_tokens)
     bos = piece_id(tokenizer, names, "bos_token")
     eos = piece_id(tokenizer, names, "eos_token")
-    return _spec(tokenizer, config, names, roberta_template(bos, eos), 3)
+    token_types = config.has_token_type_ids(default=False)
+    return TokenizerSpec(tokenizer, names, roberta_template(bos, eos), 3, token_types)
 
 
 def deberta(
@@ -120,7 +120,7 @@ def deberta(
     if config.flag("split_by_punct"):
         words = pre_tokenizers.Punctuation("isolated")
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([words, tokenizer.pre_tokenizer])
-    named = named_pieces(config, _DEBERTA)
+    named = named_pieces(config, BERT_PIECES_WITH_ENDS)
     names = add_pieces(tokenizer, config, named, control_tokens(model))
     ends = (piece_id(tokenizer, names, name) for name in ("cls_token", "sep_token"))
     token_types = config.has_token_type_ids(default=True)
@@ -138,15 +138,7 @@ def mbart(
     own = source.control_tokens if source.control_tokens is not None else config.additional or ()
     codes = (*_MBART_LANGUAGES, *(token for token in own if token not in _MBART_LANGUAGES))
     names = add_pieces(tokenizer, config, named, codes)
-    eos = SpecialToken((piece_id(tokenizer, names, "eos_token"),))
-    languages = {
-        code: Template(
-            (TextSlot(0), eos, SpecialToken((i,))),
-            (TextSlot(0), TextSlot(1), eos, SpecialToken((i,))),
-        )
-        for code, i in _language_ids(tokenizer, _MBART_LANGUAGES).items()
-    }
-    return _multilingual_spec(tokenizer, config, names, languages)
+    return _multilingual_spec(tokenizer, config, names, _MBART_LANGUAGES, code_first=False)
 
 
 def mbart50(
@@ -165,23 +157,35 @@ def mbart50(
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always", split=True)
     own = source.control_tokens if source.control_tokens is not None else config.additional or ()
     names = add_pieces(tokenizer, config, named, (*own, *_MBART50_LANGUAGES))
-    eos = SpecialToken((piece_id(tokenizer, names, "eos_token"),))
-    languages = {
-        code: Template(
-            (SpecialToken((i,)), TextSlot(0), eos),
-            (SpecialToken((i,)), TextSlot(0), TextSlot(1), eos),
-        )
-        for code, i in _language_ids(tokenizer, _MBART50_LANGUAGES).items()
-    }
-    return _multilingual_spec(tokenizer, config, names, languages)
+    return _multilingual_spec(tokenizer, config, names, _MBART50_LANGUAGES, code_first=True)
 
 
 def read_model_file(files: TokenizerFiles, name: str) -> ModelFile:
     """The SentencePiece model in a file."""
-    try:
+    with located(name):
         return read_model(files.data(name))
-    except InputError as error:
-        raise error.at(name) from None
+
+
+def load_processor(
+    data: bytes, name: str, config: TokenizerConfig
+) -> sentencepiece.SentencePieceProcessor:
+    """SentencePiece itself with the model in this file."""
+    if config.options.get("sp_model_kwargs"):
+        raise TokenizerError(
+            "tokenizer.sp_model_kwargs_not_supported",
+            "sp_model_kwargs is not supported; leave it out",
+        )
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.LoadFromSerializedProto(data)
+    except RuntimeError as error:
+        raise TokenizerError(
+            "tokenizer.sentencepiece_cannot_load",
+            "SentencePiece cannot load {name} ({error}); download it again",
+            name=name,
+            error=error,
+        ) from None
+    return processor
 
 
 def control_tokens(model: ModelFile) -> tuple[Token, ...]:
@@ -265,24 +269,25 @@ def _precompiled(charsmap: bytes) -> normalizers.Normalizer:
         return normalizers.Precompiled(charsmap)
 
 
-def _spec(
-    tokenizer: Tokenizer,
-    config: TokenizerConfig,
-    names: Mapping[str, str],
-    template: Template,
-    unk_id: int,
-) -> TokenizerSpec:
-    token_types = config.has_token_type_ids(default=False)
-    return TokenizerSpec(tokenizer, names, template, unk_id, token_types)
-
-
 def _multilingual_spec(
     tokenizer: Tokenizer,
     config: TokenizerConfig,
     names: Mapping[str, str],
-    languages: Mapping[str, Template],
+    codes: Sequence[str],
+    *,
+    code_first: bool,
 ) -> TokenizerSpec:
     """A spec whose template contains the source language, en_XX by default."""
+    eos = SpecialToken((piece_id(tokenizer, names, "eos_token"),))
+    languages = {}
+    for code in codes:
+        i = tokenizer.token_to_id(code)
+        if i is not None:
+            start = (SpecialToken((i,)),) if code_first else ()
+            end = (eos,) if code_first else (eos, SpecialToken((i,)))
+            languages[code] = Template(
+                (*start, TextSlot(0), *end), (*start, TextSlot(0), TextSlot(1), *end)
+            )
     source = config.text("src_lang") or "en_XX"
     if source not in languages:
         raise TokenizerError(
@@ -299,8 +304,3 @@ def _multilingual_spec(
         has_token_type_ids=config.has_token_type_ids(default=False),
         languages=languages,
     )
-
-
-def _language_ids(tokenizer: Tokenizer, codes: Sequence[str]) -> dict[str, int]:
-    ids = {code: tokenizer.token_to_id(code) for code in codes}
-    return {code: i for code, i in ids.items() if i is not None}

@@ -12,17 +12,15 @@ from jumok.text.limits import check_pieces
 from jumok.text.pretrained.files import TokenizerFiles
 from jumok.text.pretrained.library_errors import library_errors
 from jumok.text.pretrained.post_processor import bert_template
-from jumok.text.pretrained.special_tokens import TokenizerSpec, add_pieces, named_pieces, piece_id
+from jumok.text.pretrained.special_tokens import (
+    BERT_PIECES,
+    TokenizerSpec,
+    add_pieces,
+    named_pieces,
+    piece_id,
+)
 from jumok.text.pretrained.tokenizer_config import TokenizerConfig
 from jumok.text.pretrained.tokenizer_json import TokenizerJson
-
-_DEFAULTS = {
-    "unk_token": "[UNK]",
-    "sep_token": "[SEP]",
-    "pad_token": "[PAD]",
-    "cls_token": "[CLS]",
-    "mask_token": "[MASK]",
-}
 
 INSIDE_WORD = "##"  # the prefix of pieces that continue a word
 
@@ -30,20 +28,6 @@ INSIDE_WORD = "##"  # the prefix of pieces that continue a word
 _SPACE = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
     map(chr, range(0x2000, 0x200B))
 )
-
-
-def bert(
-    files: TokenizerFiles, config: TokenizerConfig, tokenizer_json: TokenizerJson | None
-) -> TokenizerSpec:
-    """BERT, with token types."""
-    return _bert(files, config, tokenizer_json, has_token_type_ids=True)
-
-
-def distilbert(
-    files: TokenizerFiles, config: TokenizerConfig, tokenizer_json: TokenizerJson | None
-) -> TokenizerSpec:
-    """DistilBERT, without token types."""
-    return _bert(files, config, tokenizer_json, has_token_type_ids=False)
 
 
 def read_lines(text: str) -> dict[str, int]:
@@ -69,14 +53,15 @@ def is_word_boundary(character: str) -> bool:
     return sign or unicodedata.category(character).startswith("P")
 
 
-def _bert(
+def bert(
     files: TokenizerFiles,
     config: TokenizerConfig,
     tokenizer_json: TokenizerJson | None,
     *,
-    has_token_type_ids: bool,
+    has_token_type_ids: bool = True,
 ) -> TokenizerSpec:
-    named = named_pieces(config, _DEFAULTS)
+    """BERT; DistilBERT has no token types."""
+    named = named_pieces(config, BERT_PIECES)
     vocab = tokenizer_json.model["vocab"] if tokenizer_json else read_lines(files.text("vocab.txt"))
     check_pieces(vocab)
     unknown = str(named["unk_token"])
