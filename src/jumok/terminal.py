@@ -18,6 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
 
+from jumok.errors import Message
 from jumok.language import localize
 
 if TYPE_CHECKING:
@@ -79,6 +80,11 @@ def _one(_: object) -> int:
 def print_notice(text: object) -> None:
     """Print a line for the user to stderr, in their language, escaped also outside the commands."""
     print(escape_control(localize(text)), file=sys.stderr, flush=True)
+
+
+def print_message(code: str, template: str, /, **values: object) -> None:
+    """Print a message for the user to stderr."""
+    print_notice(Message(code, template, **values))
 
 
 def counted(

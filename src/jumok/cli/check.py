@@ -8,7 +8,7 @@ import typer
 from jumok.cli.options import run_argument
 from jumok.errors import Message
 from jumok.language import localize, translate
-from jumok.terminal import pad, print_json, print_line, print_notice, text_width
+from jumok.terminal import pad, print_json, print_line, print_message, text_width
 
 if TYPE_CHECKING:
     from torch import nn
@@ -79,16 +79,14 @@ def _target(pipeline: "Pipeline", texts: list[str]) -> "CheckTarget":
             samples = text_samples(pipeline, dev_texts(pipeline))
             description = Message("cli.dev_texts", "{n} dev texts and ", n=len(samples))
         except JumokError as error:
-            print_notice(Message("cli.no_dev_texts", "no dev texts ({error})", error=error))
+            print_message("cli.no_dev_texts", "no dev texts ({error})", error=error)
             samples, description = [], ""
     lengths = ", ".join(str(len(sample.ids)) for sample in random_samples)
-    print_notice(
-        Message(
-            "cli.inputs_random_ids",
-            "inputs: {description}random ids of {lengths} tokens",
-            description=description,
-            lengths=lengths,
-        )
+    print_message(
+        "cli.inputs_random_ids",
+        "inputs: {description}random ids of {lengths} tokens",
+        description=description,
+        lengths=lengths,
     )
     padding_id = int(random_samples[-1].ids[0])
     return CheckTarget(pipeline, [*samples, *random_samples], len(samples), padding_id)

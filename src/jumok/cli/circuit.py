@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jumok.cli.options import DeviceOption, InputText, TargetOption, run_argument
-from jumok.errors import InputError, Message, UsageError
+from jumok.errors import InputError, UsageError
 from jumok.language import translate
 from jumok.terminal import (
     command_line,
     pad,
     print_json,
     print_line,
-    print_notice,
+    print_message,
     text_width,
     to_json_line,
 )
@@ -65,8 +65,7 @@ def circuit(
         ),
     ] = None,
     through_norms: Annotated[
-        bool,
-        typer.Option("--through-norms", help="Weights are derivatives, through norms too."),
+        bool, typer.Option("--through-norms", help="Weights are derivatives, through norms too.")
     ] = False,
     top: Annotated[int, typer.Option(min=1, help="Nodes and edges to print.")] = 12,
     to: Annotated[
@@ -126,7 +125,7 @@ def circuit(
     if train:
         coders = _train(pipeline, data, (features, active, steps))
         coders.save(file)
-        print_notice(Message("cli.wrote", "jumok: wrote {out}", out=file))
+        print_message("cli.wrote", "jumok: wrote {out}", out=file)
     else:
         coders = Transcoders.load(file).to(pipeline.device)
     if text is None:
@@ -139,22 +138,18 @@ def circuit(
     assert graph is not None
     n_cut = 0 if pipeline.task.reads_source else traced.info.tokens("target").truncated
     if n_cut:  # of a source there is a warning already
-        print_notice(
-            Message(
-                "cli.circuit_text_cut",
-                "jumok: the text is longer than the model's max_length: its first {n} tokens are "
-                "not in the graph",
-                n=n_cut,
-            )
+        print_message(
+            "cli.circuit_text_cut",
+            "jumok: the text is longer than the model's max_length: its first {n} tokens are "
+            "not in the graph",
+            n=n_cut,
         )
     if 1 - graph.replacement > MANY_ERRORS:
-        print_notice(
-            Message(
-                "cli.many_errors",
-                "jumok: errors have {share} of the influence: the transcoders do not fit this "
-                "model and text; train them on more steps or features, or on texts like this",
-                share=f"{1 - graph.replacement:.0%}",
-            )
+        print_message(
+            "cli.many_errors",
+            "jumok: errors have {share} of the influence: the transcoders do not fit this "
+            "model and text; train them on more steps or features, or on texts like this",
+            share=f"{1 - graph.replacement:.0%}",
         )
     if to is not None:
         if to.suffix == ".html":
@@ -163,7 +158,7 @@ def circuit(
             _write_json(graph, to)
         else:
             traced.save(to)
-        print_notice(Message("cli.wrote", "jumok: wrote {out}", out=to))
+        print_message("cli.wrote", "jumok: wrote {out}", out=to)
     if as_json:
         print_json(_table(graph))
     else:
@@ -210,12 +205,10 @@ def _examples(pipeline: "Pipeline", data: Path | None) -> "Data | None":
     try:
         return read_split(pipeline, "dev", DEV_ROWS)
     except InputError as error:
-        print_notice(
-            Message(
-                "cli.no_examples",
-                "jumok: no examples of features, add --data FILE: {error}",
-                error=error,
-            )
+        print_message(
+            "cli.no_examples",
+            "jumok: no examples of features, add --data FILE: {error}",
+            error=error,
         )
         return None
 

@@ -46,8 +46,7 @@ def compare(
         ),
     ] = None,
     data: Annotated[
-        Path | None,
-        typer.Option(help="TSV, CSV or JSON file with the columns of the runs' data."),
+        Path | None, typer.Option(help="TSV, CSV or JSON file with the columns of the runs' data.")
     ] = None,
     split: Annotated[str, typer.Option(help="Split of the first run's data.")] = "dev",
     show: Annotated[int, typer.Option(min=0, help="The number of differing rows.")] = 10,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jumok.cli import completion
-from jumok.errors import Message, UsageError, and_list
+from jumok.errors import UsageError, and_list
 from jumok.language import localize, translate
 from jumok.registry import Registry
-from jumok.terminal import escape_control, pad, print_json, print_line, print_notice
+from jumok.terminal import escape_control, pad, print_json, print_line, print_message, print_notice
 
 if TYPE_CHECKING:
     from jumok.data.corpora.corpus import Corpus
@@ -121,12 +121,10 @@ def check(
         for message in report.messages():
             print_line(escape_control(localize(message)))
     if report.lengths is None:
-        print_notice(
-            Message(
-                "cli.lengths_not_compared",
-                "no text was compared with max_length: the training makes the vocabulary, or the "
-                "task reads a long text in parts",
-            )
+        print_message(
+            "cli.lengths_not_compared",
+            "no text was compared with max_length: the training makes the vocabulary, or the "
+            "task reads a long text in parts",
         )
     for rows in bad_rows:
         print_notice(rows.listed)

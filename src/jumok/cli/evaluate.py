@@ -31,8 +31,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 def evaluate(
     run: Annotated[Path, run_argument()],
     data: Annotated[
-        Path | None,
-        typer.Option(help="TSV, CSV or JSON file with the columns of the run's data."),
+        Path | None, typer.Option(help="TSV, CSV or JSON file with the columns of the run's data.")
     ] = None,
     split: Annotated[
         str | None, typer.Option(help="Split of the recipe's data. [default: all test sets]")

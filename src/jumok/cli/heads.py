@@ -7,19 +7,15 @@ import typer
 
 from jumok.cli.options import run_argument
 from jumok.cli.stdin import read_lines
-from jumok.errors import Message, UsageError
+from jumok.errors import UsageError
 from jumok.language import translate
-from jumok.terminal import pad, print_json, print_line, print_notice, text_width
+from jumok.terminal import pad, print_json, print_line, print_message, text_width
 
 if TYPE_CHECKING:
     from jumok.interpret.interventions import Effects
     from jumok.interpret.trace import Trace
 
-_MEASURES = {
-    "probability": "probability",
-    "log_probability": "log-probability",
-    "score": "score",
-}
+_MEASURES = {"probability": "probability", "log_probability": "log-probability", "score": "score"}
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -103,12 +99,10 @@ def heads(
     if sort is not None:
         rows.sort(key=lambda row: -row.scores[sort])
     if not has_repeats(traces):
-        print_notice(
-            Message(
-                "cli.no_repeated_token",
-                "jumok: no token of the texts repeats, so that duplicate_token and induction are "
-                "0; give longer texts",
-            )
+        print_message(
+            "cli.no_repeated_token",
+            "jumok: no token of the texts repeats, so that duplicate_token and induction are "
+            "0; give longer texts",
         )
     if not as_json:
         print_line(pad(translate("head"), 14) + "".join(f"{name:>16}" for name in PATTERNS))
@@ -178,7 +172,7 @@ def _print_effects(effects: "Effects", as_json: bool, out: Path | None) -> None:
         from jumok.viewer.effect_files import write_effects
 
         write_effects(effects, out)
-        print_notice(Message("cli.wrote", "jumok: wrote {out}", out=out))
+        print_message("cli.wrote", "jumok: wrote {out}", out=out)
     rows = sorted(effects.rows(), key=lambda row: -abs(float(row["change"])))
     if not as_json:
         measure = translate(_MEASURES[effects.measure])

@@ -50,9 +50,7 @@ EnsembleRuns = Annotated[
 PrecisionOption = Annotated[
     str | None,
     typer.Option(
-        "--precision",
-        metavar="TYPE",
-        help="Use an optimized encoder: float32, bfloat16 or int8.",
+        "--precision", metavar="TYPE", help="Use an optimized encoder: float32, bfloat16 or int8."
     ),
 ]
 

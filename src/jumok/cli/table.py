@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jumok.cli.options import run_argument
-from jumok.errors import Message, UsageError
+from jumok.errors import UsageError
 from jumok.language import translate
-from jumok.terminal import pad, print_json, print_line, print_notice, text_width
+from jumok.terminal import pad, print_json, print_line, print_message, text_width
 
 if TYPE_CHECKING:
     from jumok.tasks.runs.score_table import Group, Score
@@ -27,8 +27,7 @@ def table(
         bool, typer.Option("--markdown", help="Print a Markdown table, the best in bold.")
     ] = False,
     latex: Annotated[
-        bool,
-        typer.Option("--latex", help="Print a LaTeX table (booktabs), the best in bold."),
+        bool, typer.Option("--latex", help="Print a LaTeX table (booktabs), the best in bold.")
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object per group, the best marked.")
@@ -63,10 +62,8 @@ def table(
     for line in lines:
         print_line(line)
     if any(score.best for group in groups for score in group.scores.values()):
-        print_notice(
-            Message(
-                "cli.bold_scores", "bold: better than every other row, p < 0.05 over seeds and rows"
-            )
+        print_message(
+            "cli.bold_scores", "bold: better than every other row, p < 0.05 over seeds and rows"
         )
 
 

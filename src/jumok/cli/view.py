@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from jumok.cli.options import DeviceOption, InputText, TargetOption, run_argument
-from jumok.errors import Message, UsageError
-from jumok.terminal import print_line, print_notice
+from jumok.errors import UsageError
+from jumok.terminal import print_line, print_message
 
 if TYPE_CHECKING:
     from jumok.interpret.trace import Trace
@@ -56,12 +56,10 @@ def view(
         ),
     ] = None,
     mute: Annotated[
-        list[str] | None,
-        typer.Option(metavar="BLOCK.LAYER.HEAD", help="Mute a head. Repeatable."),
+        list[str] | None, typer.Option(metavar="BLOCK.LAYER.HEAD", help="Mute a head. Repeatable.")
     ] = None,
     checkpoints: Annotated[
-        bool,
-        typer.Option("--checkpoints", help="Trace the text with each checkpoint of the run."),
+        bool, typer.Option("--checkpoints", help="Trace the text with each checkpoint of the run.")
     ] = False,
     port: Annotated[
         int, typer.Option(min=0, max=65535, metavar="N", help="Port; 0 for a free one.")
@@ -197,26 +195,20 @@ def _serve(
         page = address.with_state(state)
         print_line(page)
         if not is_loopback(server_address.host):
-            print_notice(
-                Message(
-                    "cli.page_is_reachable",
-                    "jumok: warning: anyone who reaches {host} and has the token can use this "
-                    "page and this model; the connection is not encrypted",
-                    host=server_address.host,
-                )
+            print_message(
+                "cli.page_is_reachable",
+                "jumok: warning: anyone who reaches {host} and has the token can use this "
+                "page and this model; the connection is not encrypted",
+                host=server_address.host,
             )
-        print_notice(Message("cli.press_ctrl_c", "jumok: press Ctrl-C to stop"))
+        print_message("cli.press_ctrl_c", "jumok: press Ctrl-C to stop")
         if browse and has_display():
             webbrowser.open(f"{address.origin}open/{tickets.issue(page)}")
         serve(listener, server)
 
 
 def _content(
-    run: Path,
-    request: "TraceRequest | None",
-    store: "TraceStore",
-    device: str,
-    checkpoints: bool,
+    run: Path, request: "TraceRequest | None", store: "TraceStore", device: str, checkpoints: bool
 ) -> "ServerContent":
     """What the server shows: a trace file or checkpoints, or a model and its first trace."""
     from jumok.viewer.request_schema import ModelCard

@@ -55,11 +55,7 @@ class DisplayOptions:
 
 
 def display_weights(
-    weights: Floats,
-    norms: Floats | None,
-    queries: Tokens,
-    keys: Tokens,
-    options: DisplayOptions,
+    weights: Floats, norms: Floats | None, queries: Tokens, keys: Tokens, options: DisplayOptions
 ) -> Floats:
     """Weights (H, T, S) for display, (H, R, C); `norms` (H, S) are required for the measure values.
 

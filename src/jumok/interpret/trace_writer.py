@@ -42,10 +42,7 @@ ROUNDED = (
 )
 
 _PARTS = (  # left out in this order until the rest is small
-    _OptionalPart(
-        re.compile(r"parameters\..*"),
-        NO_PARAMETERS,
-    ),
+    _OptionalPart(re.compile(r"parameters\..*"), NO_PARAMETERS),
     _OptionalPart(
         re.compile(r".*\.steps\..*|.*\.mixed|(source|target)\.embedding"),
         "The steps inside the layers are left out, because the trace would be too large.",

@@ -142,10 +142,7 @@ class ComputingProcess:
     """A child process with a loaded model; `lost` is set at its end."""
 
     def __init__(
-        self,
-        process: subprocess.Popen[bytes],
-        connection: FrameConnection,
-        info: dict[str, Any],
+        self, process: subprocess.Popen[bytes], connection: FrameConnection, info: dict[str, Any]
     ) -> None:
         self.info = info
         self.lost = connection.lost
