@@ -134,6 +134,11 @@ def pad(text: str, width: int) -> str:
     return text + " " * (width - text_width(text))
 
 
+def pad_left(text: str, width: int) -> str:
+    """The text after spaces, up to a width in columns."""
+    return " " * (width - text_width(text)) + text
+
+
 def wrap(text: str, width: int) -> list[str]:
     """The words of a text in lines of at most `width` columns; a longer word has its own line.
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jumok.cli.options import run_argument
+from jumok.cli.options import json_option, run_argument
 from jumok.errors import Message
 from jumok.language import localize, translate
 from jumok.terminal import pad, print_json, print_line, print_message, text_width
@@ -35,9 +35,7 @@ def check(
         bool, typer.Option("--quick", help="Skip the checks that compile or export the model.")
     ] = False,
     device: Annotated[str, typer.Option(help="Device: auto, cpu, cuda or mps.")] = "auto",
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object per check.")
-    ] = False,
+    as_json: Annotated[bool, json_option("Print one JSON object per check.")] = False,
 ) -> None:
     """Compute a model's outputs in several equivalent ways and report the differences.
 

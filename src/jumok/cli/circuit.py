@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jumok.cli.options import DeviceOption, InputText, TargetOption, run_argument
+from jumok.cli.options import DeviceOption, InputText, TargetOption, json_option, run_argument
 from jumok.errors import InputError, UsageError
 from jumok.language import translate
 from jumok.terminal import (
     command_line,
     pad,
+    pad_left,
     print_json,
     print_line,
     print_message,
@@ -72,9 +73,7 @@ def circuit(
         Path | None,
         typer.Option(metavar="FILE", help="Write the page .html, or .json, or a .safetensors."),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the graph as one JSON object.")
-    ] = False,
+    as_json: Annotated[bool, json_option("Print the graph as one JSON object.")] = False,
     device: DeviceOption = "auto",
 ) -> None:
     """Print the attribution graph of a text: what each token and feature adds to the next ones.
@@ -192,7 +191,9 @@ def _train(pipeline: "Pipeline", data: Path | None, sizes: tuple[int, int, int])
     print_line(pad("", width) + "".join(f"  {name}" for name in columns))
     for name, fit in coders.fit(pipeline, others).items():
         cells = zip(columns, (f"{fit.explained:.3f}", f"{fit.active:.1f}"), strict=True)
-        print_line(pad(name, width) + "".join(_right(cell, 2 + text_width(c)) for c, cell in cells))
+        print_line(
+            pad(name, width) + "".join(pad_left(cell, 2 + text_width(c)) for c, cell in cells)
+        )
     return coders
 
 
@@ -265,10 +266,5 @@ def _print_rows(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
     widths = [max(map(text_width, column)) for column in zip(header, *rows, strict=True)]
     print_line("")
     for first, *others in (header, *rows):
-        cells = (_right(c, 2 + w) for c, w in zip(others, widths[1:], strict=True))
+        cells = (pad_left(c, 2 + w) for c, w in zip(others, widths[1:], strict=True))
         print_line((pad(first, widths[0]) + "".join(cells)).rstrip())
-
-
-def _right(text: str, width: int) -> str:
-    """The text after spaces, up to a width in columns."""
-    return " " * (width - text_width(text)) + text

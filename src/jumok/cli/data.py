@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jumok.cli import completion
+from jumok.cli.options import json_option
 from jumok.errors import UsageError, and_list
 from jumok.language import localize, translate
 from jumok.registry import Registry
@@ -29,7 +30,7 @@ COMMANDS = Registry[Callable[..., None]](
     {"build": "jumok.lab.commands:build", "assemble": "jumok.lab.commands:assemble"},
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
+AsJson = Annotated[bool, json_option("Print JSON lines.")]
 Name = Annotated[
     str,
     typer.Argument(
@@ -98,9 +99,7 @@ def check(
     task: Annotated[
         str | None, typer.Option(help="Task that reads the file. [default: classification]")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the report as one JSON object.")
-    ] = False,
+    as_json: Annotated[bool, json_option("Print the report as one JSON object.")] = False,
 ) -> None:
     """Report what a training would read of a file: labels, repeated rows, lengths, bad rows.
 

@@ -13,6 +13,7 @@ from jumok.cli.options import (
     PrecisionOption,
     apply_decoding,
     ensemble_info,
+    json_option,
     load_ensemble,
     run_argument,
     with_precision,
@@ -56,9 +57,7 @@ def evaluate(
             "falls by more than 0.005.",
         ),
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the scores as one JSON object.")
-    ] = False,
+    as_json: Annotated[bool, json_option("Print the scores as one JSON object.")] = False,
 ) -> None:
     """Score a run on the test sets of its recipe, on another split, or on a file."""
     from jumok.tasks.runs.api import evaluate_all

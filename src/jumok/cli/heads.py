@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jumok.cli.options import run_argument
+from jumok.cli.options import json_option, run_argument
 from jumok.cli.stdin import read_lines
 from jumok.errors import UsageError
 from jumok.language import translate
-from jumok.terminal import pad, print_json, print_line, print_message, text_width
+from jumok.terminal import pad, pad_left, print_json, print_line, print_message
 
 if TYPE_CHECKING:
     from jumok.interpret.interventions import Effects
@@ -36,9 +36,7 @@ def heads(
         str | None,
         typer.Option(metavar="PATTERN", help="Print the heads with the highest score first."),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object per head.")
-    ] = False,
+    as_json: Annotated[bool, json_option("Print one JSON object per head.")] = False,
     sweep: Annotated[
         bool,
         typer.Option(
@@ -180,7 +178,7 @@ def _print_effects(effects: "Effects", as_json: bool, out: Path | None) -> None:
         if effects.other_value is not None:
             first += translate("; of OTHER {:.6f}", effects.other_value)
         print_line(first)
-        columns = (_right(translate(name), 12) for name in ("value", "change"))
+        columns = (pad_left(translate(name), 12) for name in ("value", "change"))
         print_line(pad(translate("head"), 14) + "".join(columns))
     for row in rows:
         if as_json:
@@ -188,8 +186,3 @@ def _print_effects(effects: "Effects", as_json: bool, out: Path | None) -> None:
         else:
             name = f"{row['block']}.{row['layer']}.{row['head']}"
             print_line(f"{name:<14}{row['value']:>12.6f}{row['change']:>+12.6f}")
-
-
-def _right(text: str, width: int) -> str:
-    """The text after spaces, up to a width in columns."""
-    return " " * (width - text_width(text)) + text

@@ -21,6 +21,11 @@ def run_argument(help: str = "The folder of a run.", metavar: str = "RUN") -> An
     return typer.Argument(metavar=metavar, autocompletion=complete_run, help=help)
 
 
+def json_option(help: str) -> Any:  # noqa: A002
+    """The option that prints JSON instead of text."""
+    return typer.Option("--json", help=help)
+
+
 InputText = Annotated[str | None, typer.Argument(metavar="[TEXT]", help="Input text of the model.")]
 
 TargetOption = Annotated[

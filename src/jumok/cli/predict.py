@@ -20,6 +20,7 @@ from jumok.cli.options import (
     PrecisionOption,
     apply_decoding,
     find_engine,
+    json_option,
     load_ensemble,
     read_template,
     run_argument,
@@ -52,9 +53,7 @@ def predict(
         list[str] | None,
         typer.Argument(metavar="[TEXT ...]", help="Texts. [default: the lines of stdin]"),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object per text.")
-    ] = False,
+    as_json: Annotated[bool, json_option("Print one JSON object per text.")] = False,
     ensemble: EnsembleRuns = None,
     decoding: DecodingOverrides = None,
     precision: PrecisionOption = None,
