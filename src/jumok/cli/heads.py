@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jumok.cli.options import json_option, run_argument
+from jumok.cli.options import json_option, refuse_with_trace, run_argument
 from jumok.cli.stdin import read_lines
 from jumok.errors import UsageError
 from jumok.language import translate
@@ -118,12 +118,7 @@ def _traces(model: Path, texts: list[str] | None) -> "list[Trace]":
     if model.is_file():
         from jumok.interpret.trace import Trace
 
-        if texts:
-            raise UsageError(
-                "cli.text_with_trace",
-                "{model} is a trace and takes no text; give the run instead",
-                model=model,
-            )
+        refuse_with_trace(model, texts or [])
         return [Trace.open(model)]
     from jumok.interpret.tracing import trace
     from jumok.tasks.runs.load import load

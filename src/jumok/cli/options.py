@@ -78,6 +78,16 @@ ChatTemplateOption = Annotated[
 DeviceOption = Annotated[str, typer.Option("--device", help="Device: auto, cpu, cuda or mps.")]
 
 
+def refuse_with_trace(file: Path, given: Sequence[object]) -> None:
+    """Raise UsageError for a text, or another input of models, beside the file of a trace."""
+    if any(given):
+        raise UsageError(
+            "cli.text_with_trace",
+            "{run} is a trace and takes no text or decoding options; give the run instead",
+            run=file,
+        )
+
+
 def load_ensemble(
     run: Path, others: Sequence[Path] | None, overrides: Sequence[str] = (), device: str = "auto"
 ) -> "Pipeline":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from jumok.cli.options import DeviceOption, InputText, TargetOption, run_argument
+from jumok.cli.options import DeviceOption, InputText, TargetOption, refuse_with_trace, run_argument
 from jumok.errors import UsageError
 from jumok.terminal import print_line, print_message
 
@@ -124,12 +124,7 @@ def _trace_request(
     """The requested trace; None without a text, and for a trace file."""
     given = [word for word in (text, target, *decode, *mute) if word is not None]
     if run.is_file():
-        if given:
-            raise UsageError(
-                "cli.decoding_with_trace",
-                "{run} is a trace and takes no text or decoding options; give the run instead",
-                run=run,
-            )
+        refuse_with_trace(run, given)
         return None
     if text is None and not lesson:
         if given:
