@@ -24,9 +24,10 @@ from jumok.errors import InputError
 from jumok.fonts import figure_bytes
 from jumok.interpret.aggregate import aggregate, renormalize, token_groups
 from jumok.interpret.schema import Muted
+from jumok.interpret.thumbnails import max_pool_tiles
 from jumok.interpret.trace import Trace
 from jumok.viewer.figures.figure import default_kind, draw_figure
-from jumok.viewer.figures.model_map import max_pool_tiles, mosaic
+from jumok.viewer.figures.model_map import mosaic
 from jumok.viewer.figures.options import KINDS, FigureOptions, Kind
 from tests.errors import raises
 from tests.viewer.figure_traces import HOSTILE, READ, WRITTEN, trace_of
