@@ -32,8 +32,8 @@ class RequestError(Exception):
     @classmethod
     def of(cls, message: Message, status: int = 400) -> "RequestError":
         """The error of a message that is there already."""
-        found = cls(message.code, message.template, status=status, **message.values)
-        found.message.where = message.where
+        found = cls.__new__(cls, str(message))
+        found.message, found.status, found.param, found.retry_after = message, status, None, None
         return found
 
     @property
