@@ -46,7 +46,7 @@ def check(
 
     target = _target(load(run, device), texts or [])
     checks = _checks(quick)
-    width = max(text_width(_name(each.name)) for each in checks)
+    width = max(text_width(localize(each.name)) for each in checks)
     if not as_json:
         headings = pad(translate("difference"), 11) + " " + pad(translate("tolerance"), 10)
         print_line(f"{'':<{width}}  {headings} {translate('result')}")
@@ -134,15 +134,6 @@ def _optimize_encoder(
     return transform
 
 
-def _name(equality: str) -> str:
-    """The name of a check in the language of the environment.
-
-    >>> _name("alone = batched"), _name("exported = jumok (onnx)")
-    ('alone = batched', 'exported = jumok (onnx)')
-    """
-    return localize(equality)
-
-
 def _line(result: "CheckResult", width: int) -> str:
     """One row of the printed table.
 
@@ -156,4 +147,4 @@ def _line(result: "CheckResult", width: int) -> str:
     words = [translate(result.result), localize(result.reason)]
     if result.decisions is not None:
         words.append(translate("{} of {} decisions the same", result.same, result.decisions))
-    return f"{pad(_name(result.equality), width)}  {numbers}  {'; '.join(filter(None, words))}"
+    return f"{pad(localize(result.equality), width)}  {numbers}  {'; '.join(filter(None, words))}"

@@ -1,5 +1,6 @@
 """jumok circuit: which tokens and features of a model write an answer, as a graph of one text."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -110,6 +111,7 @@ def circuit(
             "with --transcoders",
             file=file,
         )
+    from jumok.atomic_io import write_atomically
     from jumok.experiment import Transcoders, trace_circuit
     from jumok.tasks.runs.load import load
 
@@ -154,12 +156,12 @@ def circuit(
         if to.suffix == ".html":
             traced.html(to, "v=circuit")
         elif to.suffix == ".json":
-            _write_json(graph, to)
+            write_atomically(to, f"{to_json_line(asdict(graph))}\n".encode())
         else:
             traced.save(to)
         print_message("cli.wrote", "jumok: wrote {out}", out=to)
     if as_json:
-        print_json(_table(graph))
+        print_json(asdict(graph))
     else:
         _print_graph(graph, top)
 
@@ -212,18 +214,6 @@ def _examples(pipeline: "Pipeline", data: Path | None) -> "Data | None":
             error=error,
         )
         return None
-
-
-def _table(graph: "CircuitGraph") -> dict[str, object]:
-    from dataclasses import asdict
-
-    return asdict(graph)
-
-
-def _write_json(graph: "CircuitGraph", path: Path) -> None:
-    from jumok.atomic_io import write_atomically
-
-    write_atomically(path, f"{to_json_line(_table(graph))}\n".encode())
 
 
 def _print_graph(graph: "CircuitGraph", top: int) -> None:
