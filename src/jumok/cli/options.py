@@ -79,7 +79,7 @@ DeviceOption = Annotated[str, typer.Option("--device", help="Device: auto, cpu, 
 
 
 def refuse_with_trace(file: Path, given: Sequence[object]) -> None:
-    """Raise UsageError for a text, or another input of models, beside the file of a trace."""
+    """Raise UsageError for a text, or another input of models, in addition to a trace."""
     if any(each is not None for each in given):
         raise UsageError(
             "cli.text_with_trace",
