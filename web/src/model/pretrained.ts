@@ -6,8 +6,21 @@
  */
 
 import { type Algorithm, checkText, type Piece } from "./algorithm";
-import type { Step } from "./jumok"; // as jumok/formats/web_pretrained.py writes it
 import { Pairs } from "./mergeQueue";
+
+/** A step of a tokenizer.json as jumok/formats/web_pretrained.py writes it. */
+export type Step =
+  | { readonly type: "bert"; readonly clean_text: boolean; readonly chinese: boolean; readonly strip_accents: boolean; readonly lowercase: boolean }
+  | { readonly type: "form"; readonly form: "NFC" | "NFD" | "NFKC" | "NFKD" }
+  | { readonly type: "lowercase" }
+  | { readonly type: "charsmap"; readonly charsmap: string; readonly attached: readonly number[]; readonly prepended: readonly number[] }
+  | { readonly type: "replace"; readonly pattern: string; readonly content: string }
+  | { readonly type: "spaces_removed" }
+  | { readonly type: "punctuation" }
+  | { readonly type: "metaspace"; readonly prefix: "always" | "first" | "never"; readonly split: boolean }
+  | { readonly type: "bert_words" }
+  | { readonly type: "byte_level"; readonly add_prefix_space: boolean; readonly pattern: string }
+  | { readonly type: "split"; readonly pattern: string; readonly removed: boolean; readonly invert: boolean };
 
 /** A piece that is searched in texts before they are split. */
 interface AddedPiece {
