@@ -4,8 +4,8 @@
 
 An encoder-decoder of the base size (6+6 layers, d 512, 8 heads, d_ff 2048, post-norm, sinusoidal
 positions, tied embeddings; 8,000 and 32,000 tokens) and a GPT-2 of the small size, with random
-weights from a fixed seed: initialized by transformers, converted to jumok by the name tables below
-and to CTranslate2 by `jumok.export`. No row ends early: each has exactly 32 tokens.
+weights from a fixed seed: initialized by transformers, opened by jumok as any checkpoint and
+converted to CTranslate2 by `jumok.export`. No row ends early: each has exactly 32 tokens.
 Sources are 10 to 38 tokens long (24 in the mean), prompts 16.
 
 Each system is a process of its own with two threads, and they take turns. Output tokens a second
@@ -21,7 +21,7 @@ import os
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -131,100 +131,24 @@ def shaken(model: nn.Module) -> nn.Module:
     return eval_mode(model)
 
 
-def ours(case: Case) -> nn.Module:
-    """jumok's model of the same shape, newly initialized."""
-    from jumok.models import EncoderDecoder, LanguageModel, TransformerConfig
+def ours(folder: Path) -> nn.Module:
+    """jumok's model with the weights that `prepare` saved, mapped from the file."""
+    from jumok.pretrained.checkpoint import open_checkpoint
+    from jumok.pretrained.state_dict import model_from_hf
 
-    if case.model == "gpt2":
-        gpt2 = TransformerConfig(
-            vocabulary_size=case.vocabulary,
-            d_model=768,
-            n_heads=12,
-            d_ff=3072,
-            n_layers=12,
-            positions="learned",
-            activation="gelu_tanh",
-            norm_first=True,
-            scale_embedding=False,
-        )
-        return LanguageModel(gpt2).eval()
-    base = TransformerConfig(
-        vocabulary_size=case.vocabulary, positions="sinusoidal_halves", max_length=LONGEST
-    )
-    return EncoderDecoder(base).eval()
-
-
-def renamed(case: Case, weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """transformers' weights under jumok's names."""
-    return dict(_gpt2(weights) if case.model == "gpt2" else _marian(weights))
-
-
-def _marian(weights: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-    attention = {"q_proj": "query", "k_proj": "key", "v_proj": "value", "out_proj": "output"}
-    parts = {
-        **{f"self_attn.{theirs}": f"self_attention.{ours}" for theirs, ours in attention.items()},
-        **{
-            f"encoder_attn.{theirs}": f"cross_attention.{ours}"
-            for theirs, ours in attention.items()
-        },
-        "self_attn_layer_norm": "self_attention_norm.norm",
-        "encoder_attn_layer_norm": "cross_attention_norm.norm",
-        "fc1": "feed_forward.up",
-        "fc2": "feed_forward.down",
-        "final_layer_norm": "feed_forward_norm.norm",
-    }
-    yield "encoder.embedding.tokens.weight", weights["model.shared.weight"]
-    for name, weight in weights.items():
-        match name.split("."):
-            case ["model", side, "layers", number, *middle, kind]:
-                part = parts[".".join(middle)]
-                yield f"{side}.stack.layers.{number}.{part}.{kind}", weight
-
-
-def _gpt2(weights: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-    parts = {
-        "ln_1": "self_attention_norm.norm",
-        "attn.c_proj": "self_attention.output",
-        "ln_2": "feed_forward_norm.norm",
-        "mlp.c_fc": "feed_forward.up",
-        "mlp.c_proj": "feed_forward.down",
-    }
-    yield "decoder.embedding.tokens.weight", weights["transformer.wte.weight"]
-    yield "decoder.embedding.positions.weight", weights["transformer.wpe.weight"]
-    for kind in ("weight", "bias"):
-        yield f"decoder.stack.norm.{kind}", weights[f"transformer.ln_f.{kind}"]
-    for name, weight in weights.items():
-        match name.split("."):
-            case ["transformer", "h", number, *middle, kind]:
-                here = f"decoder.stack.layers.{number}"
-                turned = (
-                    weight.T if weight.ndim == 2 else weight
-                )  # Conv1D weights are (inputs, outputs)
-                if middle == ["attn", "c_attn"]:
-                    for part, third in zip(("query", "key", "value"), turned.chunk(3), strict=True):
-                        yield f"{here}.self_attention.{part}.{kind}", third
-                else:
-                    yield f"{here}.{parts['.'.join(middle)]}.{kind}", turned
+    checkpoint = open_checkpoint(folder / "transformers")
+    return model_from_hf(checkpoint.config, checkpoint.tensors).model.eval()
 
 
 def prepare(case: Case, folder: Path) -> None:
     """Save the weights of a case in the format of each system."""
-    from safetensors.torch import save_file
-
     from jumok.formats.ctranslate2_model import ComputeType, convert
     from jumok.formats.ctranslate2_spec import SpecVocabulary
     from jumok.models import EncoderDecoder, LanguageModel
-    from jumok.models.weights import load_weights
 
-    model = theirs(case)
-    model.save_pretrained(folder / "transformers")  # type: ignore[operator]
-    named = {
-        name: weight.contiguous() for name, weight in renamed(case, model.state_dict()).items()
-    }
-    save_file(named, folder / "jumok.safetensors")
-    plain = ours(case)
+    theirs(case).save_pretrained(folder / "transformers")  # type: ignore[operator]
+    plain = ours(folder)
     assert isinstance(plain, EncoderDecoder | LanguageModel)
-    load_weights(plain, named)
     pieces = [f"w{i}" for i in range(case.vocabulary)]
     pieces[PAD], pieces[END] = "<pad>", "</s>"
     begin = pieces[END if case.model == "gpt2" else PAD]
@@ -319,11 +243,9 @@ def jumok(case: Case, folder: Path, how: str) -> tuple[Turn, int]:
     from jumok.decoding.stopping import StoppingCriteria
     from jumok.models import EncoderDecoder
     from jumok.native import NativeDecoder, NativeModel, quantize_int8, to_bfloat16
-    from jumok.pretrained.memory_map import mmap_safetensors, release_pages
-    from jumok.pretrained.meta_init import assign_weights, on_meta_device
+    from jumok.pretrained.memory_map import release_pages
 
-    plain = on_meta_device(lambda: ours(case))  # as checkpoints are loaded
-    assign_weights(plain, mmap_safetensors(folder / "jumok.safetensors"))
+    plain = ours(folder)
     batches = [padded(batch) for batch in case.inputs()]
     config = DecodingConfig(beam=case.beam, max_length=OUTPUT)
     native = None

@@ -121,7 +121,7 @@ def write_gguf(config: Any, weights: dict[str, Tensor], path: Path, name_of_type
         writer.add_value_length(config.head_dim)
         writer.add_layer_norm_rms_eps(config.rms_norm_eps)
         writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
-    for name, weight in (gpt2_tensors if family == "gpt2" else qwen3_tensors)(weights):
+    for name, weight in gguf_tensors(config, weights):
         values = weight.float().contiguous().numpy()
         if values.ndim == 2 and name != "position_embd.weight":
             packed = gguf.quants.quantize(values, matrix_type)
@@ -134,43 +134,17 @@ def write_gguf(config: Any, weights: dict[str, Tensor], path: Path, name_of_type
     writer.close()
 
 
-def gpt2_tensors(weights: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-    """transformers' tensors of GPT-2 under the names of GGUF; Conv1D is (inputs, outputs)."""
-    parts = {
-        "ln_1": "attn_norm",
-        "attn.c_attn": "attn_qkv",
-        "attn.c_proj": "attn_output",
-        "ln_2": "ffn_norm",
-        "mlp.c_fc": "ffn_up",
-        "mlp.c_proj": "ffn_down",
-    }
-    yield "token_embd.weight", weights["transformer.wte.weight"]
-    yield "position_embd.weight", weights["transformer.wpe.weight"]
-    for kind in ("weight", "bias"):
-        yield f"output_norm.{kind}", weights[f"transformer.ln_f.{kind}"]
-    for name, weight in weights.items():
-        match name.split("."):
-            case ["transformer", "h", number, *middle, kind]:
-                turned = weight.T if weight.ndim == 2 else weight
-                yield f"blk.{number}.{parts['.'.join(middle)]}.{kind}", turned
+def gguf_tensors(config: Any, weights: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    """transformers' tensors under the names of GGUF; those of Conv1D are (inputs, outputs)."""
+    import gguf
 
-
-def qwen3_tensors(weights: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-    """transformers' tensors of Qwen3 under the names of GGUF."""
-    parts = {
-        "input_layernorm": "attn_norm",
-        "post_attention_layernorm": "ffn_norm",
-        **{f"self_attn.{x}_proj": f"attn_{x}" for x in "qkv"},
-        **{f"self_attn.{x}_norm": f"attn_{x}_norm" for x in "qk"},
-        "self_attn.o_proj": "attn_output",
-        **{f"mlp.{x}_proj": f"ffn_{x}" for x in ("gate", "up", "down")},
-    }
-    yield "token_embd.weight", weights["model.embed_tokens.weight"]
-    yield "output_norm.weight", weights["model.norm.weight"]
+    family = gguf.MODEL_ARCH[config.model_type.upper()]
+    names = gguf.get_tensor_name_map(family, config.num_hidden_layers)
     for name, weight in weights.items():
-        match name.split("."):
-            case ["model", "layers", number, *middle, "weight"]:
-                yield f"blk.{number}.{parts['.'.join(middle)]}.weight", weight
+        if not name.startswith("lm_head."):  # tied
+            turned = weight.ndim == 2 and ".h." in name
+            found = names.get_name(name, try_suffixes=(".weight", ".bias"))
+            yield str(found), weight.T if turned else weight
 
 
 # --- llama.cpp, by its C API ----------------------------------------------------------------------

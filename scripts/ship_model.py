@@ -4,8 +4,8 @@
         [--out src/jumok/shipped] [--mean-with MODEL SHARE]
 
 An encoder is a masked language model, or was distilled from the vectors of a known teacher. The
-other models translate. SCORES is what `benchmarks/shipped_model.py` wrote: the scores of tasks
-that begin from the model. TEXT is what a reader of the fillings of [MASK] concludes about names
+other models translate. SCORES is a list of the scores of tasks that begin from the model, with the
+keys of `COLUMNS`. TEXT is what a reader of the fillings of [MASK] concludes about names
 and abuse. With --mean-with each weight is (1 - SHARE) of that of the run and SHARE of that of a
 MODEL with which it began.
 Every figure of the card is read from the run, the scores or the predictions of the model.

@@ -108,7 +108,6 @@ def run(command: Sequence[str], folder: Path) -> "subprocess.CompletedProcess[st
     ("script", "arguments"),
     [
         ("vector_search", ["--rows", "2000", "--widths", "16"]),
-        ("decoding_quality", ["{reading_run}", "--pairs", "4", "--beam", "2"]),
         ("translation", ["{reading_run}"]),
     ],
 )

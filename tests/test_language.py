@@ -43,7 +43,7 @@ CODE = re.compile(r"[a-z]+\.[a-z0-9_]+")
 
 # The classes of exceptions and messages, and functions that make one.
 MESSAGES = re.compile(
-    r"[A-Z]\w*Error|Interrupted|NotApplicable|Message|Notice|super\(\).__init__|_?invalid|_busy"
+    r"[A-Z]\w*Error|Interrupted|NotApplicable|Message|print_message|super\(\).__init__|_invalid"
 )
 
 TRANSLATES = ("translate", "say")  # `say` is an argument of the report of an export
@@ -73,7 +73,7 @@ def _messages() -> tuple[Raised, ...]:
                 continue
             if MESSAGES.fullmatch(function := ast.unparse(node.func)):
                 names = [k.arg for k in node.keywords if k.arg]
-                if function == "invalid":
+                if function == "RequestError":
                     names.append("param")
                 found.append(
                     Raised(f"{path.relative_to(SOURCE)}:{node.lineno}", first, second, tuple(names))

@@ -18,6 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
 
+from jumok.errors import Message
 from jumok.language import localize
 
 if TYPE_CHECKING:
@@ -81,6 +82,11 @@ def print_notice(text: object) -> None:
     print(escape_control(localize(text)), file=sys.stderr, flush=True)
 
 
+def print_message(code: str, template: str, /, **values: object) -> None:
+    """Print a message for the user to stderr."""
+    print_notice(Message(code, template, **values))
+
+
 def counted(
     items: Iterable[Item], text: str, total: int | None = None, size: Callable[[Item], int] = _one
 ) -> Iterator[Item]:
@@ -126,6 +132,11 @@ def pad(text: str, width: int) -> str:
     '실행  |'
     """
     return text + " " * (width - text_width(text))
+
+
+def pad_left(text: str, width: int) -> str:
+    """The text after spaces, up to a width in columns."""
+    return " " * (width - text_width(text)) + text
 
 
 def wrap(text: str, width: int) -> list[str]:

@@ -235,7 +235,7 @@ def test_figures_are_drawn_by_the_viewer() -> None:
     trace = random_trace()
     figure = trace.figure("heads", layer=1, width=6.9, title="네 머리")
     assert figure.get_size_inches()[0] == pytest.approx(6.9, abs=0.02)
-    with raises(InputError, "page.unknown_value"):
+    with raises(InputError, "trace.unknown_value"):
         trace.figure("hedas")
 
 

@@ -147,7 +147,7 @@ def test_what_the_page_does_to_the_numbers_is_done_in_the_figure() -> None:
     assert (
         FigureRequest.of_state(ViewState(view="alignment"), TRACE.info, "pdf").rows == "predicted"
     )
-    with raises(InputError, "page.unknown_value"):
+    with raises(InputError, "trace.unknown_value"):
         ViewState.parse("u=line")
 
 

@@ -24,9 +24,10 @@ from jumok.errors import InputError
 from jumok.fonts import figure_bytes
 from jumok.interpret.aggregate import aggregate, renormalize, token_groups
 from jumok.interpret.schema import Muted
+from jumok.interpret.thumbnails import max_pool_tiles
 from jumok.interpret.trace import Trace
 from jumok.viewer.figures.figure import default_kind, draw_figure
-from jumok.viewer.figures.model_map import max_pool_tiles, mosaic
+from jumok.viewer.figures.model_map import mosaic
 from jumok.viewer.figures.options import KINDS, FigureOptions, Kind
 from tests.errors import raises
 from tests.viewer.figure_traces import HOSTILE, READ, WRITTEN, trace_of
@@ -535,18 +536,18 @@ def test_the_options_of_a_figure_are_keywords() -> None:
 @pytest.mark.parametrize(
     ("choice", "sentence"),
     [
-        ({"kind": "pie"}, "page.unknown_value"),
+        ({"kind": "pie"}, "trace.unknown_value"),
         ({"block": "middle"}, "trace.unknown_block"),
         ({"layer": 2}, "page.layer_range"),
         ({"head": 4}, "trace.index_range"),
-        ({"head": "min"}, "page.unknown_value"),
+        ({"head": "min"}, "trace.unknown_value"),
         ({"sequence": 1}, "trace.index_range"),
         ({"unit": "letter"}, "trace.unknown_value"),
         ({"width": 0.5}, "page.width_range"),
         ({"font_size": 3.0}, "page.font_size_range"),
-        ({"palette": "rainbow"}, "page.unknown_palette"),
-        ({"scale": "log"}, "page.unknown_scale"),
-        ({"rows": "said"}, "page.unknown_value"),
+        ({"palette": "rainbow"}, "trace.unknown_value"),
+        ({"scale": "log"}, "trace.unknown_value"),
+        ({"rows": "said"}, "trace.unknown_value"),
         ({"kind": "alignment", "block": "encoder"}, "page.alignment_needs_cross_block"),
         ({"kind": "neuron", "head": "mean"}, "page.head_not_a_number"),
         ({"kind": "neuron", "query": 99}, "trace.index_range"),

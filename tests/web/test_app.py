@@ -32,7 +32,7 @@ def app(access: Access, done: list[Done]) -> App:
         ],
         access,
         error_body=lambda error, korean: f"{error.message} {korean}".encode(),
-        explain=lambda error: RequestError(500, "server_error", type(error).__name__),
+        explain=lambda error: RequestError("test.bug", type(error).__name__, status=500),
         help_address="the manual",
         on_done=done.append,
     )

@@ -183,20 +183,18 @@ def _run(argv: list[str], debug: bool) -> int:
 def _complete(option: str, rest: list[str]) -> None:
     """Completion: install it, print its script, or print candidates for the shell."""
     from jumok.cli import completion
-    from jumok.terminal import print_notice
+    from jumok.terminal import print_message
 
     shell = rest[0] if rest else None
     if option == "--show-completion":
         print(completion.script(shell), end="")
     elif option == "--install-completion":
         name, path = completion.install(shell)
-        print_notice(
-            Message(
-                "cli.completion_installed",
-                "jumok: completion for {name} is in {path}; open a new shell to use it",
-                name=name,
-                path=path,
-            )
+        print_message(
+            "cli.completion_installed",
+            "jumok: completion for {name} is in {path}; open a new shell to use it",
+            name=name,
+            path=path,
         )
     elif shell is not None:
         completion.print_candidates(shell, rest[1:])

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from jumok.cli.options import run_argument
+from jumok.cli.options import json_option, run_argument
 from jumok.language import translate
 from jumok.terminal import print_json, print_line
 
@@ -22,9 +22,7 @@ def average(
         Path | None,
         typer.Option(metavar="DIR", help="Folder of the new run. [default: RUN-last-N]"),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the results as one JSON object.")
-    ] = False,
+    as_json: Annotated[bool, json_option("Print the results as one JSON object.")] = False,
 ) -> None:
     """Average the weights of the last checkpoints of a run and score the result on dev."""
     from jumok.tasks.runs import average_checkpoints as averaging

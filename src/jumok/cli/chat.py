@@ -15,8 +15,7 @@ from jumok.cli.options import (
     run_argument,
 )
 from jumok.cli.stdin import open_stdin
-from jumok.errors import Message as Notice
-from jumok.terminal import print_notice
+from jumok.terminal import print_message
 
 if TYPE_CHECKING:
     from jumok.tasks.pipeline.chat import Chat
@@ -66,10 +65,8 @@ def _converse(chat: "Chat", messages: "list[Message]") -> None:
         except KeyboardInterrupt:
             sys.stdout.write("\n")
             sys.stdout.flush()
-            print_notice(
-                Notice(
-                    "cli.answer_interrupted", "jumok: the answer was interrupted; its text is kept"
-                )
+            print_message(
+                "cli.answer_interrupted", "jumok: the answer was interrupted; its text is kept"
             )
         else:
             sys.stdout.write("\n")

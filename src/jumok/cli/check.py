@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jumok.cli.options import run_argument
+from jumok.cli.options import json_option, run_argument
 from jumok.errors import Message
 from jumok.language import localize, translate
-from jumok.terminal import pad, print_json, print_line, print_notice, text_width
+from jumok.terminal import pad, print_json, print_line, print_message, text_width
 
 if TYPE_CHECKING:
     from torch import nn
@@ -35,9 +35,7 @@ def check(
         bool, typer.Option("--quick", help="Skip the checks that compile or export the model.")
     ] = False,
     device: Annotated[str, typer.Option(help="Device: auto, cpu, cuda or mps.")] = "auto",
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object per check.")
-    ] = False,
+    as_json: Annotated[bool, json_option("Print one JSON object per check.")] = False,
 ) -> None:
     """Compute a model's outputs in several equivalent ways and report the differences.
 
@@ -48,7 +46,7 @@ def check(
 
     target = _target(load(run, device), texts or [])
     checks = _checks(quick)
-    width = max(text_width(_name(each.name)) for each in checks)
+    width = max(text_width(localize(each.name)) for each in checks)
     if not as_json:
         headings = pad(translate("difference"), 11) + " " + pad(translate("tolerance"), 10)
         print_line(f"{'':<{width}}  {headings} {translate('result')}")
@@ -79,16 +77,14 @@ def _target(pipeline: "Pipeline", texts: list[str]) -> "CheckTarget":
             samples = text_samples(pipeline, dev_texts(pipeline))
             description = Message("cli.dev_texts", "{n} dev texts and ", n=len(samples))
         except JumokError as error:
-            print_notice(Message("cli.no_dev_texts", "no dev texts ({error})", error=error))
+            print_message("cli.no_dev_texts", "no dev texts ({error})", error=error)
             samples, description = [], ""
     lengths = ", ".join(str(len(sample.ids)) for sample in random_samples)
-    print_notice(
-        Message(
-            "cli.inputs_random_ids",
-            "inputs: {description}random ids of {lengths} tokens",
-            description=description,
-            lengths=lengths,
-        )
+    print_message(
+        "cli.inputs_random_ids",
+        "inputs: {description}random ids of {lengths} tokens",
+        description=description,
+        lengths=lengths,
     )
     padding_id = int(random_samples[-1].ids[0])
     return CheckTarget(pipeline, [*samples, *random_samples], len(samples), padding_id)
@@ -138,15 +134,6 @@ def _optimize_encoder(
     return transform
 
 
-def _name(equality: str) -> str:
-    """The name of a check in the language of the environment.
-
-    >>> _name("alone = batched"), _name("exported = jumok (onnx)")
-    ('alone = batched', 'exported = jumok (onnx)')
-    """
-    return localize(equality)
-
-
 def _line(result: "CheckResult", width: int) -> str:
     """One row of the printed table.
 
@@ -160,4 +147,4 @@ def _line(result: "CheckResult", width: int) -> str:
     words = [translate(result.result), localize(result.reason)]
     if result.decisions is not None:
         words.append(translate("{} of {} decisions the same", result.same, result.decisions))
-    return f"{pad(_name(result.equality), width)}  {numbers}  {'; '.join(filter(None, words))}"
+    return f"{pad(localize(result.equality), width)}  {numbers}  {'; '.join(filter(None, words))}"

@@ -1,19 +1,21 @@
 """jumok circuit: which tokens and features of a model write an answer, as a graph of one text."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jumok.cli.options import DeviceOption, InputText, TargetOption, run_argument
-from jumok.errors import InputError, Message, UsageError
+from jumok.cli.options import DeviceOption, InputText, TargetOption, json_option, run_argument
+from jumok.errors import InputError, UsageError
 from jumok.language import translate
 from jumok.terminal import (
     command_line,
     pad,
+    pad_left,
     print_json,
     print_line,
-    print_notice,
+    print_message,
     text_width,
     to_json_line,
 )
@@ -65,17 +67,14 @@ def circuit(
         ),
     ] = None,
     through_norms: Annotated[
-        bool,
-        typer.Option("--through-norms", help="Weights are derivatives, through norms too."),
+        bool, typer.Option("--through-norms", help="Weights are derivatives, through norms too.")
     ] = False,
     top: Annotated[int, typer.Option(min=1, help="Nodes and edges to print.")] = 12,
     to: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write the page .html, or .json, or a .safetensors."),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the graph as one JSON object.")
-    ] = False,
+    as_json: Annotated[bool, json_option("Print the graph as one JSON object.")] = False,
     device: DeviceOption = "auto",
 ) -> None:
     """Print the attribution graph of a text: what each token and feature adds to the next ones.
@@ -112,6 +111,7 @@ def circuit(
             "with --transcoders",
             file=file,
         )
+    from jumok.atomic_io import write_atomically
     from jumok.experiment import Transcoders, trace_circuit
     from jumok.tasks.runs.load import load
 
@@ -126,7 +126,7 @@ def circuit(
     if train:
         coders = _train(pipeline, data, (features, active, steps))
         coders.save(file)
-        print_notice(Message("cli.wrote", "jumok: wrote {out}", out=file))
+        print_message("cli.wrote", "jumok: wrote {out}", out=file)
     else:
         coders = Transcoders.load(file).to(pipeline.device)
     if text is None:
@@ -139,33 +139,29 @@ def circuit(
     assert graph is not None
     n_cut = 0 if pipeline.task.reads_source else traced.info.tokens("target").truncated
     if n_cut:  # of a source there is a warning already
-        print_notice(
-            Message(
-                "cli.circuit_text_cut",
-                "jumok: the text is longer than the model's max_length: its first {n} tokens are "
-                "not in the graph",
-                n=n_cut,
-            )
+        print_message(
+            "cli.circuit_text_cut",
+            "jumok: the text is longer than the model's max_length: its first {n} tokens are "
+            "not in the graph",
+            n=n_cut,
         )
     if 1 - graph.replacement > MANY_ERRORS:
-        print_notice(
-            Message(
-                "cli.many_errors",
-                "jumok: errors have {share} of the influence: the transcoders do not fit this "
-                "model and text; train them on more steps or features, or on texts like this",
-                share=f"{1 - graph.replacement:.0%}",
-            )
+        print_message(
+            "cli.many_errors",
+            "jumok: errors have {share} of the influence: the transcoders do not fit this "
+            "model and text; train them on more steps or features, or on texts like this",
+            share=f"{1 - graph.replacement:.0%}",
         )
     if to is not None:
         if to.suffix == ".html":
             traced.html(to, "v=circuit")
         elif to.suffix == ".json":
-            _write_json(graph, to)
+            write_atomically(to, f"{to_json_line(asdict(graph))}\n".encode())
         else:
             traced.save(to)
-        print_notice(Message("cli.wrote", "jumok: wrote {out}", out=to))
+        print_message("cli.wrote", "jumok: wrote {out}", out=to)
     if as_json:
-        print_json(_table(graph))
+        print_json(asdict(graph))
     else:
         _print_graph(graph, top)
 
@@ -197,7 +193,9 @@ def _train(pipeline: "Pipeline", data: Path | None, sizes: tuple[int, int, int])
     print_line(pad("", width) + "".join(f"  {name}" for name in columns))
     for name, fit in coders.fit(pipeline, others).items():
         cells = zip(columns, (f"{fit.explained:.3f}", f"{fit.active:.1f}"), strict=True)
-        print_line(pad(name, width) + "".join(_right(cell, 2 + text_width(c)) for c, cell in cells))
+        print_line(
+            pad(name, width) + "".join(pad_left(cell, 2 + text_width(c)) for c, cell in cells)
+        )
     return coders
 
 
@@ -210,26 +208,12 @@ def _examples(pipeline: "Pipeline", data: Path | None) -> "Data | None":
     try:
         return read_split(pipeline, "dev", DEV_ROWS)
     except InputError as error:
-        print_notice(
-            Message(
-                "cli.no_examples",
-                "jumok: no examples of features, add --data FILE: {error}",
-                error=error,
-            )
+        print_message(
+            "cli.no_examples",
+            "jumok: no examples of features, add --data FILE: {error}",
+            error=error,
         )
         return None
-
-
-def _table(graph: "CircuitGraph") -> dict[str, object]:
-    from dataclasses import asdict
-
-    return asdict(graph)
-
-
-def _write_json(graph: "CircuitGraph", path: Path) -> None:
-    from jumok.atomic_io import write_atomically
-
-    write_atomically(path, f"{to_json_line(_table(graph))}\n".encode())
 
 
 def _print_graph(graph: "CircuitGraph", top: int) -> None:
@@ -272,10 +256,5 @@ def _print_rows(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
     widths = [max(map(text_width, column)) for column in zip(header, *rows, strict=True)]
     print_line("")
     for first, *others in (header, *rows):
-        cells = (_right(c, 2 + w) for c, w in zip(others, widths[1:], strict=True))
+        cells = (pad_left(c, 2 + w) for c, w in zip(others, widths[1:], strict=True))
         print_line((pad(first, widths[0]) + "".join(cells)).rstrip())
-
-
-def _right(text: str, width: int) -> str:
-    """The text after spaces, up to a width in columns."""
-    return " " * (width - text_width(text)) + text

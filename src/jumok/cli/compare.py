@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from jumok.cli.options import run_argument
+from jumok.cli.options import json_option, run_argument
 from jumok.errors import UsageError
 from jumok.language import translate
 from jumok.shipped import complete_run
@@ -46,13 +46,12 @@ def compare(
         ),
     ] = None,
     data: Annotated[
-        Path | None,
-        typer.Option(help="TSV, CSV or JSON file with the columns of the runs' data."),
+        Path | None, typer.Option(help="TSV, CSV or JSON file with the columns of the runs' data.")
     ] = None,
     split: Annotated[str, typer.Option(help="Split of the first run's data.")] = "dev",
     show: Annotated[int, typer.Option(min=0, help="The number of differing rows.")] = 10,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object per comparison, with all rows.")
+        bool, json_option("Print one JSON object per comparison, with all rows.")
     ] = False,
 ) -> None:
     """Compare each recipe with the first, and list the rows on which they differ.

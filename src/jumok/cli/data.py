@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jumok.cli import completion
-from jumok.errors import Message, UsageError, and_list
+from jumok.cli.options import json_option
+from jumok.errors import UsageError, and_list
 from jumok.language import localize, translate
 from jumok.registry import Registry
-from jumok.terminal import escape_control, pad, print_json, print_line, print_notice
+from jumok.terminal import escape_control, pad, print_json, print_line, print_message, print_notice
 
 if TYPE_CHECKING:
     from jumok.data.corpora.corpus import Corpus
@@ -29,7 +30,7 @@ COMMANDS = Registry[Callable[..., None]](
     {"build": "jumok.lab.commands:build", "assemble": "jumok.lab.commands:assemble"},
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
+AsJson = Annotated[bool, json_option("Print JSON lines.")]
 Name = Annotated[
     str,
     typer.Argument(
@@ -98,9 +99,7 @@ def check(
     task: Annotated[
         str | None, typer.Option(help="Task that reads the file. [default: classification]")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the report as one JSON object.")
-    ] = False,
+    as_json: Annotated[bool, json_option("Print the report as one JSON object.")] = False,
 ) -> None:
     """Report what a training would read of a file: labels, repeated rows, lengths, bad rows.
 
@@ -121,12 +120,10 @@ def check(
         for message in report.messages():
             print_line(escape_control(localize(message)))
     if report.lengths is None:
-        print_notice(
-            Message(
-                "cli.lengths_not_compared",
-                "no text was compared with max_length: the training makes the vocabulary, or the "
-                "task reads a long text in parts",
-            )
+        print_message(
+            "cli.lengths_not_compared",
+            "no text was compared with max_length: the training makes the vocabulary, or the "
+            "task reads a long text in parts",
         )
     for rows in bad_rows:
         print_notice(rows.listed)

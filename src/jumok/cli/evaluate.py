@@ -13,6 +13,7 @@ from jumok.cli.options import (
     PrecisionOption,
     apply_decoding,
     ensemble_info,
+    json_option,
     load_ensemble,
     run_argument,
     with_precision,
@@ -31,8 +32,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 def evaluate(
     run: Annotated[Path, run_argument()],
     data: Annotated[
-        Path | None,
-        typer.Option(help="TSV, CSV or JSON file with the columns of the run's data."),
+        Path | None, typer.Option(help="TSV, CSV or JSON file with the columns of the run's data.")
     ] = None,
     split: Annotated[
         str | None, typer.Option(help="Split of the recipe's data. [default: all test sets]")
@@ -57,9 +57,7 @@ def evaluate(
             "falls by more than 0.005.",
         ),
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the scores as one JSON object.")
-    ] = False,
+    as_json: Annotated[bool, json_option("Print the scores as one JSON object.")] = False,
 ) -> None:
     """Score a run on the test sets of its recipe, on another split, or on a file."""
     from jumok.tasks.runs.api import evaluate_all

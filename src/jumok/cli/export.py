@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from jumok.cli import completion
-from jumok.cli.options import run_argument
+from jumok.cli.options import json_option, run_argument
 from jumok.language import localize, translate
 from jumok.terminal import print_json, print_line, print_notice
 
@@ -32,9 +32,7 @@ def export(
             "scores is measured."
         ),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the report as one JSON object.")
-    ] = False,
+    as_json: Annotated[bool, json_option("Print the report as one JSON object.")] = False,
 ) -> None:
     """Convert a run to the format of another library and compare the outputs of both models."""
     from jumok.config_io import to_dict

@@ -5,21 +5,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jumok.cli.options import run_argument
+from jumok.cli.options import json_option, refuse_with_trace, run_argument
 from jumok.cli.stdin import read_lines
-from jumok.errors import Message, UsageError
+from jumok.errors import UsageError
 from jumok.language import translate
-from jumok.terminal import pad, print_json, print_line, print_notice, text_width
+from jumok.terminal import pad, pad_left, print_json, print_line, print_message
 
 if TYPE_CHECKING:
     from jumok.interpret.interventions import Effects
     from jumok.interpret.trace import Trace
 
-_MEASURES = {
-    "probability": "probability",
-    "log_probability": "log-probability",
-    "score": "score",
-}
+_MEASURES = {"probability": "probability", "log_probability": "log-probability", "score": "score"}
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -40,9 +36,7 @@ def heads(
         str | None,
         typer.Option(metavar="PATTERN", help="Print the heads with the highest score first."),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object per head.")
-    ] = False,
+    as_json: Annotated[bool, json_option("Print one JSON object per head.")] = False,
     sweep: Annotated[
         bool,
         typer.Option(
@@ -103,12 +97,10 @@ def heads(
     if sort is not None:
         rows.sort(key=lambda row: -row.scores[sort])
     if not has_repeats(traces):
-        print_notice(
-            Message(
-                "cli.no_repeated_token",
-                "jumok: no token of the texts repeats, so that duplicate_token and induction are "
-                "0; give longer texts",
-            )
+        print_message(
+            "cli.no_repeated_token",
+            "jumok: no token of the texts repeats, so that duplicate_token and induction are "
+            "0; give longer texts",
         )
     if not as_json:
         print_line(pad(translate("head"), 14) + "".join(f"{name:>16}" for name in PATTERNS))
@@ -126,12 +118,7 @@ def _traces(model: Path, texts: list[str] | None) -> "list[Trace]":
     if model.is_file():
         from jumok.interpret.trace import Trace
 
-        if texts:
-            raise UsageError(
-                "cli.text_with_trace",
-                "{model} is a trace and takes no text; give the run instead",
-                model=model,
-            )
+        refuse_with_trace(model, texts or [])
         return [Trace.open(model)]
     from jumok.interpret.tracing import trace
     from jumok.tasks.runs.load import load
@@ -178,7 +165,7 @@ def _print_effects(effects: "Effects", as_json: bool, out: Path | None) -> None:
         from jumok.viewer.effect_files import write_effects
 
         write_effects(effects, out)
-        print_notice(Message("cli.wrote", "jumok: wrote {out}", out=out))
+        print_message("cli.wrote", "jumok: wrote {out}", out=out)
     rows = sorted(effects.rows(), key=lambda row: -abs(float(row["change"])))
     if not as_json:
         measure = translate(_MEASURES[effects.measure])
@@ -186,7 +173,7 @@ def _print_effects(effects: "Effects", as_json: bool, out: Path | None) -> None:
         if effects.other_value is not None:
             first += translate("; of OTHER {:.6f}", effects.other_value)
         print_line(first)
-        columns = (_right(translate(name), 12) for name in ("value", "change"))
+        columns = (pad_left(translate(name), 12) for name in ("value", "change"))
         print_line(pad(translate("head"), 14) + "".join(columns))
     for row in rows:
         if as_json:
@@ -194,8 +181,3 @@ def _print_effects(effects: "Effects", as_json: bool, out: Path | None) -> None:
         else:
             name = f"{row['block']}.{row['layer']}.{row['head']}"
             print_line(f"{name:<14}{row['value']:>12.6f}{row['change']:>+12.6f}")
-
-
-def _right(text: str, width: int) -> str:
-    """The text after spaces, up to a width in columns."""
-    return " " * (width - text_width(text)) + text

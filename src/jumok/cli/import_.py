@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jumok.errors import Message
-from jumok.terminal import print_notice
+from jumok.terminal import print_message
 
 if TYPE_CHECKING:
     from jumok.tasks.runs.import_checkpoint import ImportedCheckpoint
@@ -53,19 +52,15 @@ def _report(found: "ImportedCheckpoint", out: Path) -> None:
     from jumok.models.weights import named_weights
 
     parameters = sum(p.numel() for p in named_weights(found.model).values())
-    print_notice(
-        Message(
-            "cli.imported",
-            "{out}: {architecture}, {parameters:,} parameters",
-            out=out,
-            architecture=found.origin.architecture,
-            parameters=parameters,
-        )
+    print_message(
+        "cli.imported",
+        "{out}: {architecture}, {parameters:,} parameters",
+        out=out,
+        architecture=found.origin.architecture,
+        parameters=parameters,
     )
     if found.tokenizers is None:
-        print_notice(
-            Message(
-                "cli.checkpoint_no_tokenizer",
-                "the checkpoint has no tokenizer files: the model accepts token ids only",
-            )
+        print_message(
+            "cli.checkpoint_no_tokenizer",
+            "the checkpoint has no tokenizer files: the model accepts token ids only",
         )

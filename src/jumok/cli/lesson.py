@@ -22,12 +22,7 @@ HANGING = " " * 8  # the further indentation of code that continues a line
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 _WORDS = {
-    "ko": {
-        "output": "출력",
-        "guess": "답을 적고 실행해 보세요",
-        "answer": "답",
-        "picture": "그림",
-    },
+    "ko": {"output": "출력", "guess": "답을 적고 실행해 보세요", "answer": "답", "picture": "그림"},
     "en": {
         "output": "output",
         "guess": "fill in the guess and run it",

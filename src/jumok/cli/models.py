@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from jumok.cli.options import json_option
 from jumok.language import language, translate
 from jumok.terminal import print_json, print_line
 
@@ -18,9 +19,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()
-def models(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
-) -> None:
+def models(as_json: Annotated[bool, json_option("Print JSON lines.")] = False) -> None:
     """List the models that ship with jumok: their names work wherever a RUN is expected."""
     from jumok.shipped import shipped_folders
 

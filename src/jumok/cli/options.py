@@ -21,6 +21,11 @@ def run_argument(help: str = "The folder of a run.", metavar: str = "RUN") -> An
     return typer.Argument(metavar=metavar, autocompletion=complete_run, help=help)
 
 
+def json_option(help: str) -> Any:  # noqa: A002
+    """The option that prints JSON instead of text."""
+    return typer.Option("--json", help=help)
+
+
 InputText = Annotated[str | None, typer.Argument(metavar="[TEXT]", help="Input text of the model.")]
 
 TargetOption = Annotated[
@@ -50,9 +55,7 @@ EnsembleRuns = Annotated[
 PrecisionOption = Annotated[
     str | None,
     typer.Option(
-        "--precision",
-        metavar="TYPE",
-        help="Use an optimized encoder: float32, bfloat16 or int8.",
+        "--precision", metavar="TYPE", help="Use an optimized encoder: float32, bfloat16 or int8."
     ),
 ]
 
@@ -73,6 +76,16 @@ ChatTemplateOption = Annotated[
 ]
 
 DeviceOption = Annotated[str, typer.Option("--device", help="Device: auto, cpu, cuda or mps.")]
+
+
+def refuse_with_trace(file: Path, given: Sequence[object]) -> None:
+    """Raise UsageError for a text, or another input of models, in addition to a trace."""
+    if any(each is not None for each in given):
+        raise UsageError(
+            "cli.text_with_trace",
+            "{run} is a trace and takes no text or decoding options; give the run instead",
+            run=file,
+        )
 
 
 def load_ensemble(

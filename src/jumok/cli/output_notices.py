@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from jumok.errors import Message
-from jumok.terminal import print_notice
+from jumok.terminal import print_message, print_notice
 
 if TYPE_CHECKING:
     from jumok.tasks.pipeline.outputs import Output
@@ -34,12 +34,10 @@ class OutputNotices:
     def finish(self) -> None:
         """Print the number of texts whose warnings were not printed."""
         if self._n_found > MAX_NOTICES:
-            print_notice(
-                Message(
-                    "cli.more_warnings",
-                    "jumok: {n:,} more texts have warnings; --json prints them",
-                    n=self._n_found - MAX_NOTICES,
-                )
+            print_message(
+                "cli.more_warnings",
+                "jumok: {n:,} more texts have warnings; --json prints them",
+                n=self._n_found - MAX_NOTICES,
             )
 
     def _notice(self, output: "Output") -> Message | None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jumok.cli.options import InputText, TargetOption, run_argument
+from jumok.cli.options import InputText, TargetOption, refuse_with_trace, run_argument
 from jumok.errors import UsageError
 from jumok.terminal import print_line
 
@@ -133,12 +133,7 @@ def _trace(run: Path, text: str | None, target: str | None, *, explain: bool) ->
     if run.is_file():
         from jumok.interpret.trace import Trace
 
-        if text is not None or target is not None:
-            raise UsageError(
-                "cli.text_with_trace_run",
-                "{run} is a trace and takes no text; remove the text, or give a run",
-                run=run,
-            )
+        refuse_with_trace(run, [text, target])
         return Trace.open(run)
     if text is None:
         raise UsageError(

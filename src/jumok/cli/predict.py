@@ -20,16 +20,17 @@ from jumok.cli.options import (
     PrecisionOption,
     apply_decoding,
     find_engine,
+    json_option,
     load_ensemble,
     read_template,
     run_argument,
     with_fast_encoder,
 )
 from jumok.cli.output_notices import OutputNotices
-from jumok.errors import Message, UsageError
+from jumok.errors import UsageError
 from jumok.language import localize, translate
 from jumok.shipped import complete_run
-from jumok.terminal import command_line, print_notice, to_json_line
+from jumok.terminal import command_line, print_message, print_notice, to_json_line
 
 if TYPE_CHECKING:
     from jumok.decoding.config import DecodingConfig
@@ -52,9 +53,7 @@ def predict(
         list[str] | None,
         typer.Argument(metavar="[TEXT ...]", help="Texts. [default: the lines of stdin]"),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object per text.")
-    ] = False,
+    as_json: Annotated[bool, json_option("Print one JSON object per text.")] = False,
     ensemble: EnsembleRuns = None,
     decoding: DecodingOverrides = None,
     precision: PrecisionOption = None,
@@ -81,14 +80,11 @@ def predict(
     draft: Annotated[
         Path | None,
         typer.Option(
-            metavar="RUN",
-            autocompletion=complete_run,
-            help="Draft model for speculative decoding.",
+            metavar="RUN", autocompletion=complete_run, help="Draft model for speculative decoding."
         ),
     ] = None,
     chat: Annotated[
-        bool,
-        typer.Option("--chat", help="Answer JSON messages on stdin: [{role, content}, ...]."),
+        bool, typer.Option("--chat", help="Answer JSON messages on stdin: [{role, content}, ...].")
     ] = False,
     template: ChatTemplateOption = None,
 ) -> None:
@@ -136,12 +132,10 @@ def predict(
     if draft is not None:
         from jumok.tasks.pipeline.generation_pipeline import as_generation
 
-        print_notice(
-            Message(
-                "cli.draft_model",
-                "draft: {draft_model}",
-                draft_model=as_generation(_as_pipeline(model)).draft_model,
-            )
+        print_message(
+            "cli.draft_model",
+            "draft: {draft_model}",
+            draft_model=as_generation(_as_pipeline(model)).draft_model,
         )
 
 
@@ -309,15 +303,13 @@ def _report_file_names(run: Path, texts: list[str]) -> None:
     for text in texts:
         if os.path.isfile(text):
             words = command_line("jumok", "predict", run)
-            print_notice(
-                Message(
-                    "cli.text_is_a_file_name",
-                    "jumok: {text!r} is predicted as a text, but there is a file of this name; "
-                    "for its lines use: {words} < {text_2}",
-                    text=text,
-                    words=words,
-                    text_2=command_line(text),
-                )
+            print_message(
+                "cli.text_is_a_file_name",
+                "jumok: {text!r} is predicted as a text, but there is a file of this name; "
+                "for its lines use: {words} < {text_2}",
+                text=text,
+                words=words,
+                text_2=command_line(text),
             )
 
 

@@ -12,6 +12,7 @@ from jumok.cli.options import (
     VectorPrecisionOption,
     find_engine,
     find_vector_engine,
+    json_option,
     load_encoder,
     run_argument,
     with_fast_encoder,
@@ -50,7 +51,7 @@ def search(
     ] = None,
     precision: VectorPrecisionOption = None,
     device: DeviceOption = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
+    as_json: Annotated[bool, json_option("Print JSON lines.")] = False,
 ) -> None:
     """Print the nearest lines: score, line number, text. The vectors of FILE are cached."""
     from jumok.tasks.pipeline.hybrid_search import HybridIndex

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jumok.cli import completion
-from jumok.errors import JumokError, Message, UsageError
+from jumok.errors import JumokError, UsageError
 from jumok.language import translate
-from jumok.terminal import print_line, print_notice
+from jumok.terminal import print_line, print_message
 
 if TYPE_CHECKING:
     from jumok.tasks.runs.sweep import Training
@@ -45,8 +45,7 @@ def sweep(
         float | None, typer.Option(min=0, help="Stop the sweep after this time; resumable.")
     ] = None,
     workers: Annotated[
-        int | None,
-        typer.Option(min=1, help="Trainings at a time. [default: one per core]"),
+        int | None, typer.Option(min=1, help="Trainings at a time. [default: one per core]")
     ] = None,
 ) -> None:
     """Train every combination of the values with every seed, in parallel, as ordinary runs.
@@ -79,15 +78,13 @@ def sweep(
         elif code not in (130, 143, -2, -15):  # stopped by the sweep
             failed.append(training)
             last = log.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
-            print_notice(
-                Message(
-                    "cli.training_failed",
-                    "{name} failed with exit code {code}: {last} (see {log})",
-                    name=name,
-                    code=code,
-                    last=last.removeprefix("jumok: "),
-                    log=log,
-                )
+            print_message(
+                "cli.training_failed",
+                "{name} failed with exit code {code}: {last} (see {log})",
+                name=name,
+                code=code,
+                last=last.removeprefix("jumok: "),
+                log=log,
             )
 
     left = len(trainings) - len(finished())
@@ -106,11 +103,9 @@ def sweep(
             total=len(trainings),
         )
     if len(done) < len(trainings):
-        print_notice(
-            Message(
-                "cli.sweep_not_finished",
-                "{n} of {total} trainings are not finished; the same command continues",
-                n=len(trainings) - len(done),
-                total=len(trainings),
-            )
+        print_message(
+            "cli.sweep_not_finished",
+            "{n} of {total} trainings are not finished; the same command continues",
+            n=len(trainings) - len(done),
+            total=len(trainings),
         )

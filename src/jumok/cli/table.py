@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jumok.cli.options import run_argument
-from jumok.errors import Message, UsageError
+from jumok.cli.options import json_option, run_argument
+from jumok.errors import UsageError
 from jumok.language import translate
-from jumok.terminal import pad, print_json, print_line, print_notice, text_width
+from jumok.terminal import pad, pad_left, print_json, print_line, print_message, text_width
 
 if TYPE_CHECKING:
     from jumok.tasks.runs.score_table import Group, Score
@@ -27,11 +27,10 @@ def table(
         bool, typer.Option("--markdown", help="Print a Markdown table, the best in bold.")
     ] = False,
     latex: Annotated[
-        bool,
-        typer.Option("--latex", help="Print a LaTeX table (booktabs), the best in bold."),
+        bool, typer.Option("--latex", help="Print a LaTeX table (booktabs), the best in bold.")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object per group, the best marked.")
+        bool, json_option("Print one JSON object per group, the best marked.")
     ] = False,
 ) -> None:
     """Print the mean and the standard deviation of the test scores over seeds.
@@ -63,10 +62,8 @@ def table(
     for line in lines:
         print_line(line)
     if any(score.best for group in groups for score in group.scores.values()):
-        print_notice(
-            Message(
-                "cli.bold_scores", "bold: better than every other row, p < 0.05 over seeds and rows"
-            )
+        print_message(
+            "cli.bold_scores", "bold: better than every other row, p < 0.05 over seeds and rows"
         )
 
 
@@ -102,7 +99,7 @@ def plain_table(groups: Sequence["Group"]) -> list[str]:
     widths = [max(map(text_width, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
-            pad(cell, width) if i < left else " " * (width - text_width(cell)) + cell
+            pad(cell, width) if i < left else pad_left(cell, width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from jumok.cli import completion
+from jumok.cli.options import json_option
 from jumok.errors import UsageError
 from jumok.language import localize, translate
 from jumok.shipped import complete_run
@@ -55,9 +56,7 @@ def train(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only estimate memory and time.")
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the results as one JSON object.")
-    ] = False,
+    as_json: Annotated[bool, json_option("Print the results as one JSON object.")] = False,
     log: Annotated[
         Literal["tensorboard"] | None,
         typer.Option(help="Also write the curves to RUN/tensorboard; needs jumok[track]."),

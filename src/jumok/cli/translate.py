@@ -16,9 +16,9 @@ from jumok.cli.options import (
     load_ensemble,
     run_argument,
 )
-from jumok.errors import Message, UsageError
+from jumok.errors import UsageError
 from jumok.extras import check_installed
-from jumok.terminal import print_notice
+from jumok.terminal import print_message, print_notice
 
 if TYPE_CHECKING:
     from jumok.tasks.pipeline.translation import TextModel, TranslatedDocument
@@ -46,8 +46,7 @@ def translate(
         ),
     ] = None,
     glossary: Annotated[
-        Path | None,
-        typer.Option("--glossary", metavar="TSV", help="Terms and their translations."),
+        Path | None, typer.Option("--glossary", metavar="TSV", help="Terms and their translations.")
     ] = None,
     memory: Annotated[
         Path | None,
@@ -161,28 +160,28 @@ class _Count:
     def __call__(self, done: int, total: int) -> None:
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + COUNT_SECONDS
-            print_notice(Message("cli.translated", "translated {done:,} of {total:,} sentences",
-                                 done=done, total=total))  # fmt: skip
+            print_message(
+                "cli.translated",
+                "translated {done:,} of {total:,} sentences",
+                done=done,
+                total=total,
+            )
 
 
 def _report(found: "TranslatedDocument") -> None:
     """Print to stderr what to look at, and what was computed."""
     for warning in found.warnings[:SHOWN_WARNINGS]:
-        print_notice(
-            Message(
-                "cli.translation_warning",
-                "line {line:,}: {code}: {message}",
-                line=warning.line,
-                code=warning.code,
-                message=warning.message,
-            )
+        print_message(
+            "cli.translation_warning",
+            "line {line:,}: {code}: {message}",
+            line=warning.line,
+            code=warning.code,
+            message=warning.message,
         )
-    print_notice(
-        Message(
-            "cli.translated_document",
-            "{sentences:,} sentences, {computed:,} of them computed, {warnings:,} warnings",
-            sentences=found.sentences,
-            computed=found.computed,
-            warnings=len(found.warnings),
-        )
+    print_message(
+        "cli.translated_document",
+        "{sentences:,} sentences, {computed:,} of them computed, {warnings:,} warnings",
+        sentences=found.sentences,
+        computed=found.computed,
+        warnings=len(found.warnings),
     )

@@ -1,18 +1,20 @@
 """jumok view: the page that shows the attention heads of a model on a text, and its exports."""
 
+import socket
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jumok.cli.options import DeviceOption, InputText, TargetOption, run_argument
-from jumok.errors import Message, UsageError
-from jumok.terminal import print_line, print_notice
+from jumok.cli.options import DeviceOption, InputText, TargetOption, refuse_with_trace, run_argument
+from jumok.errors import UsageError
+from jumok.terminal import print_line, print_message
 
 if TYPE_CHECKING:
     from jumok.interpret.trace import Trace
     from jumok.viewer.request_schema import TraceRequest
+    from jumok.viewer.serve import Address
     from jumok.viewer.server import ServerContent
     from jumok.viewer.trace_store import TraceStore
 
@@ -56,12 +58,10 @@ def view(
         ),
     ] = None,
     mute: Annotated[
-        list[str] | None,
-        typer.Option(metavar="BLOCK.LAYER.HEAD", help="Mute a head. Repeatable."),
+        list[str] | None, typer.Option(metavar="BLOCK.LAYER.HEAD", help="Mute a head. Repeatable.")
     ] = None,
     checkpoints: Annotated[
-        bool,
-        typer.Option("--checkpoints", help="Trace the text with each checkpoint of the run."),
+        bool, typer.Option("--checkpoints", help="Trace the text with each checkpoint of the run.")
     ] = False,
     port: Annotated[
         int, typer.Option(min=0, max=65535, metavar="N", help="Port; 0 for a free one.")
@@ -103,16 +103,11 @@ def view(
         traced = _trace(run, request, device, checkpoints)
         print_line(str(write(traced, export, state, full, live)))
         return
-    address = ServerAddress(host, port, token)
-    _serve(run, request, state, address, device, checkpoints, browse=not no_browser)
+    from jumok.viewer.serve import listen
 
-
-class ServerAddress(NamedTuple):
-    """Where the server listens."""
-
-    host: str
-    port: int
-    token: str | None
+    listener, address = listen(host, port, token)
+    with listener:
+        _serve(listener, address, run, request, state, device, checkpoints, not no_browser)
 
 
 def _trace_request(
@@ -126,12 +121,7 @@ def _trace_request(
     """The requested trace; None without a text, and for a trace file."""
     given = [word for word in (text, target, *decode, *mute) if word is not None]
     if run.is_file():
-        if given:
-            raise UsageError(
-                "cli.decoding_with_trace",
-                "{run} is a trace and takes no text or decoding options; give the run instead",
-                run=run,
-            )
+        refuse_with_trace(run, given)
         return None
     if text is None and not lesson:
         if given:
@@ -175,48 +165,42 @@ def _trace(
 
 
 def _serve(
+    listener: socket.socket,
+    address: "Address",
     run: Path,
     request: "TraceRequest | None",
     state: str,
-    server_address: ServerAddress,
     device: str,
     checkpoints: bool,
     browse: bool,
 ) -> None:
     """Serve the page until Ctrl-C."""
-    from jumok.viewer.serve import has_display, listen, make_server, serve
+    from jumok.viewer.serve import has_display, make_server, serve
     from jumok.viewer.server import OneTimeTokens
     from jumok.viewer.trace_store import open_trace_store
     from jumok.web.access import is_loopback
 
-    listener, address = listen(*server_address)
-    with listener, open_trace_store() as store:
+    with open_trace_store() as store:
         content = _content(run, request, store, device, checkpoints)
         tickets = OneTimeTokens()
         server = make_server(address, content, tickets)
         page = address.with_state(state)
         print_line(page)
-        if not is_loopback(server_address.host):
-            print_notice(
-                Message(
-                    "cli.page_is_reachable",
-                    "jumok: warning: anyone who reaches {host} and has the token can use this "
-                    "page and this model; the connection is not encrypted",
-                    host=server_address.host,
-                )
+        if not is_loopback(address.host):
+            print_message(
+                "cli.page_is_reachable",
+                "jumok: warning: anyone who reaches {host} and has the token can use this "
+                "page and this model; the connection is not encrypted",
+                host=address.host,
             )
-        print_notice(Message("cli.press_ctrl_c", "jumok: press Ctrl-C to stop"))
+        print_message("cli.press_ctrl_c", "jumok: press Ctrl-C to stop")
         if browse and has_display():
             webbrowser.open(f"{address.origin}open/{tickets.issue(page)}")
         serve(listener, server)
 
 
 def _content(
-    run: Path,
-    request: "TraceRequest | None",
-    store: "TraceStore",
-    device: str,
-    checkpoints: bool,
+    run: Path, request: "TraceRequest | None", store: "TraceStore", device: str, checkpoints: bool
 ) -> "ServerContent":
     """What the server shows: a trace file or checkpoints, or a model and its first trace."""
     from jumok.viewer.request_schema import ModelCard

@@ -36,8 +36,7 @@ Inputs = Annotated[
     ),
 ]
 Column = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Column of TSV, CSV or JSON-lines files."),
+    str | None, typer.Option(metavar="NAME", help="Column of TSV, CSV or JSON-lines files.")
 ]
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from jumok.config_io import suggest
 from jumok.data.packing import pad
 from jumok.data.table import Table
-from jumok.errors import InputError, Message
+from jumok.errors import InputError
 from jumok.interpret.sequences import continuation_sequence, source_sequence
 from jumok.models import EncoderDecoder, EncoderDecoderClassifier, LanguageModel
 from jumok.models import points as model_points
@@ -30,7 +30,7 @@ from jumok.tasks.pipeline.model_inputs import check_range
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.evaluate import evaluation_tables
 from jumok.tasks.runs.own_data import table_of
-from jumok.terminal import print_notice
+from jumok.terminal import print_message
 from jumok.text.ragged import Ragged
 
 Model: TypeAlias = Pipeline | nn.Module
@@ -447,11 +447,9 @@ def _sources(pipeline: Pipeline, lines: Sequence[str]) -> list[list[int]]:
 
 def _report_truncated(n: int, longest: int) -> None:
     if n:
-        print_notice(
-            Message(
-                "experiment.truncated",
-                "{n} texts have more than {longest} tokens, and the rest of them is not read",
-                n=n,
-                longest=longest,
-            )
+        print_message(
+            "experiment.truncated",
+            "{n} texts have more than {longest} tokens, and the rest of them is not read",
+            n=n,
+            longest=longest,
         )

@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING
 from jumok.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from jumok.interpret.aggregate import (
-        DisplayOptions,
-        display_weights,
-        renormalize,
-        token_groups,
-    )
+    from jumok.interpret.aggregate import DisplayOptions, display_weights, renormalize, token_groups
     from jumok.interpret.bertviz import BertViz, from_attention, to_bertviz
     from jumok.interpret.checkpoint_trace import trace_checkpoints
     from jumok.interpret.decoding_trace import trace_forced, trace_generation

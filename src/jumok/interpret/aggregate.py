@@ -18,8 +18,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from jumok.errors import TraceError
-from jumok.interpret.options import MEASURES, SPECIALS, UNITS, Measure, Specials, Unit
+from jumok.interpret.options import MEASURES, SPECIALS, UNITS, Measure, Specials, Unit, check_choice
 from jumok.interpret.schema import Tokens
 
 Floats = NDArray[np.float32]
@@ -44,22 +43,11 @@ class DisplayOptions:
 
     def __post_init__(self) -> None:
         for name, known in (("unit", UNITS), ("specials", SPECIALS), ("measure", MEASURES)):
-            if getattr(self, name) not in known:
-                raise TraceError(
-                    "trace.unknown_value",
-                    "{name} must be one of {known}, got {getattr!r}",
-                    name=name,
-                    known=", ".join(known),
-                    getattr=getattr(self, name),
-                )
+            check_choice(name, getattr(self, name), known)
 
 
 def display_weights(
-    weights: Floats,
-    norms: Floats | None,
-    queries: Tokens,
-    keys: Tokens,
-    options: DisplayOptions,
+    weights: Floats, norms: Floats | None, queries: Tokens, keys: Tokens, options: DisplayOptions
 ) -> Floats:
     """Weights (H, T, S) for display, (H, R, C); `norms` (H, S) are required for the measure values.
 

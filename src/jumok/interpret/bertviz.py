@@ -352,10 +352,7 @@ def _info(
             gated=False,
             activation="unknown",
         ),
-        made={
-            "jumok": metadata.version("jumok"),
-            "date": datetime.date.today().isoformat(),
-        },
+        made={"jumok": metadata.version("jumok"), "date": datetime.date.today().isoformat()},
         blocks=tuple(
             Block(
                 name=name,

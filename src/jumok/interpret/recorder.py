@@ -13,14 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from jumok.interpret.schema import (
-    SIDES,
-    Block,
-    BlockName,
-    ModelInfo,
-    Side,
-    positions_and_norm,
-)
+from jumok.interpret.schema import SIDES, Block, BlockName, ModelInfo, Side, positions_and_norm
 from jumok.models import Decoder, Encoder, TransformerConfig
 from jumok.models.backbones import backbones
 from jumok.models.points import (

@@ -27,14 +27,18 @@ def thumbnail(weights: Floats, side: int = THUMBNAIL_SIDE) -> Bytes:
         return np.zeros(
             (*weights.shape[:-2], *(min(n, side) for n in weights.shape[-2:])), np.uint8
         )
-    for axis in (-2, -1):
-        n = weights.shape[axis]
-        sides = min(n, side)
-        starts = np.arange(sides) * n // sides
-        weights = np.maximum.reduceat(weights, starts, axis=axis)
-    roots = np.sqrt(np.clip(np.nan_to_num(weights), 0.0, 1.0))
+    roots = np.sqrt(np.clip(np.nan_to_num(max_pool_tiles(weights, side)), 0.0, 1.0))
     tiles: Bytes = np.rint(255 * roots).astype(np.uint8)
     return tiles
+
+
+def max_pool_tiles(weights: Floats, side: int = THUMBNAIL_SIDE) -> Floats:
+    """The largest weight of each tile: (..., T, S) -> (..., P, P')."""
+    for axis in (-2, -1):
+        n = weights.shape[axis]
+        tiles = min(n, side)
+        weights = np.maximum.reduceat(weights, np.arange(tiles) * n // tiles, axis=axis)
+    return weights
 
 
 def mean_entropy(weights: Floats, real: NDArray[np.bool_]) -> Floats:

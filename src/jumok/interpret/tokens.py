@@ -56,30 +56,47 @@ class Detokenizer(Protocol):
 
 def padded_tokens(row: TokenSequence, tokenizer: Tokenizer, width: int) -> Tokens:
     """A sequence for the header, padded on the right to `width` tokens."""
-    padding, end = width - len(row), len(row.text)
-    pieces = [piece_or_empty(tokenizer, i) for i in row.ids]
-    spans: list[Span] = []
-    for span in reversed(row.spans):  # a special token has an empty span before the next piece
-        start = spans[-1][0] if spans else end
-        spans.append((start, start) if span is None else trim_span(row.text, span))
-    spans.reverse()
-    eojeols = eojeol_spans(row.text)
-    words = [
-        NO_EOJEOL if own is None else eojeol_at(eojeols, span, piece)
-        for own, span, piece in zip(row.spans, spans, pieces, strict=True)
-    ]
+    padding, segments = width - len(row), row.segments
+    tokens = described_tokens(
+        row.text,
+        [*(piece_or_empty(tokenizer, i) for i in row.ids), *[_padding_piece(tokenizer)] * padding],
+        [*row.ids, *[tokenizer.padding_id] * padding],
+        [*(span and trim_span(row.text, span) for span in row.spans), *[None] * padding],
+        [*[1] * len(row), *[0] * padding],
+    )
+    if segments is not None:
+        segments = (*segments, *[row.padding_segment] * padding)
+    return replace(tokens, segments=segments, truncated=row.n_truncated)
+
+
+def described_tokens(
+    text: str,
+    pieces: Sequence[str],
+    ids: Sequence[int],
+    spans: Sequence[Span | None],
+    real: Sequence[int],
+) -> Tokens:
+    """The tokens for the header; those without a span are special.
+
+    A special token has an empty span at the start of the next piece.
+    """
+    found: list[Span] = []
+    for span in reversed(spans):
+        start = found[-1][0] if found else len(text)
+        found.append((start, start) if span is None else span)
+    found.reverse()
+    eojeols = eojeol_spans(text)
     return Tokens(
-        text=row.text,
-        pieces=(*pieces, *[_padding_piece(tokenizer)] * padding),
-        ids=(*map(int, row.ids), *[tokenizer.padding_id] * padding),
-        spans=(*spans, *[(end, end)] * padding),
-        special=(*(int(span is None) for span in row.spans), *[1] * padding),
-        real=(*[1] * len(row), *[0] * padding),
-        words=(*words, *[NO_EOJEOL] * padding),
-        segments=None
-        if row.segments is None
-        else (*row.segments, *[row.padding_segment] * padding),
-        truncated=row.n_truncated,
+        text=text,
+        pieces=tuple(pieces),
+        ids=tuple(map(int, ids)),
+        spans=tuple(found),
+        special=tuple(int(span is None) for span in spans),
+        real=tuple(map(int, real)),
+        words=tuple(
+            NO_EOJEOL if span is None else eojeol_at(eojeols, span, piece)
+            for span, piece in zip(spans, pieces, strict=True)
+        ),
     )
 
 

@@ -42,10 +42,7 @@ ROUNDED = (
 )
 
 _PARTS = (  # left out in this order until the rest is small
-    _OptionalPart(
-        re.compile(r"parameters\..*"),
-        NO_PARAMETERS,
-    ),
+    _OptionalPart(re.compile(r"parameters\..*"), NO_PARAMETERS),
     _OptionalPart(
         re.compile(r".*\.steps\..*|.*\.mixed|(source|target)\.embedding"),
         "The steps inside the layers are left out, because the trace would be too large.",
@@ -79,7 +76,7 @@ def finalize(
             kept = others
             notes += [] if part.note in notes else [part.note]
     if _float_bytes(kept) > MAX_FLOAT32_BYTES:
-        kept = {name: _half(name, tensor) for name, tensor in kept.items()}
+        kept = {name: half(name, tensor) for name, tensor in kept.items()}
         notes.append(ROUNDED)
     return kept, replace(info, notes=tuple(notes))
 
@@ -147,7 +144,8 @@ def _float_bytes(tensors: Arrays) -> int:
     return sum(tensor.nbytes for tensor in tensors.values() if tensor.dtype != np.uint8)
 
 
-def _half(name: str, tensor: Array) -> Array:
+def half(name: str, tensor: Array) -> Array:
+    """A tensor in float16, unless it must be exact or has numbers outside of its range."""
     if tensor.dtype != np.float32 or name.endswith((".entropy", "rotary")):
         return tensor
     finite = np.abs(tensor[np.isfinite(tensor)])

@@ -16,12 +16,7 @@ from torch import Tensor, nn
 from jumok.atomic_io import sha256_of
 from jumok.errors import TraceError
 from jumok.interpret import recorder
-from jumok.interpret.forward_pass import (
-    collate_tokens,
-    copy_for_hooks,
-    forward_logits,
-    pad_sides,
-)
+from jumok.interpret.forward_pass import collate_tokens, copy_for_hooks, forward_logits, pad_sides
 from jumok.interpret.hf_trace.tokens import HFTokenizer
 from jumok.interpret.hf_trace.trace import trace_texts
 from jumok.interpret.inputs import trace_inputs
@@ -30,10 +25,7 @@ from jumok.interpret.logit_lens import Lens, lens_side, logit_lens
 from jumok.interpret.schema import Candidate, Side, TokenizerLibrary, Tokens, TraceInfo
 from jumok.interpret.trace import Trace
 from jumok.interpret.trace_writer import MAX_FLOAT32_BYTES, NO_PARAMETERS
-from jumok.models import (
-    EncoderDecoder,
-    LanguageModel,
-)
+from jumok.models import EncoderDecoder, LanguageModel
 from jumok.models.points import mute_heads
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.pretrained.kobert import KoBertBackend

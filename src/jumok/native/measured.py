@@ -25,7 +25,7 @@ FASTER: dict[str, "tuple[DecoderPrecision, ...]"] = {
 }
 
 # For encoders the same, and int8 with pairs of int16: 0.45 to 0.67 of PyTorch's time in float32
-# and 0.26 to 0.41 of that in int8, both capped below AVX (benchmarks/int8_without_avx2.py).
+# and 0.26 to 0.41 of that in int8, both capped below AVX (docs/LOG.md, 2026-11-28).
 FASTER_ENCODERS = FASTER | {
     "generic": ("int8",),
     "amx_int8": ("float32", "int8"),  # bfloat16: PyTorch has AMX there

@@ -5,7 +5,7 @@ One process owns sockets, limits and queues, and imports no torch. For each mode
 their own.
 
 server              server, app, routes, requests, replies, scheduler, service, jumok.web
-what computes       computing_thread; computing, launch and frames for a process
+what computes       computing_thread; computing and frames for a process
 in both of them     worker, engine, text_engine, jobs
 in a process only   pipeline_engine, merging, completions
 """

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from starlette.types import Message as AsgiMessage
 from starlette.types import Receive, Scope, Send
 
-from jumok.errors import Message
 from jumok.serving.logs import Log, location
 from jumok.serving.metrics import Metrics
 from jumok.serving.replies import error_body
@@ -45,12 +44,7 @@ def create_app(routes: Sequence[Route], access: Access, metrics: Metrics, log: L
     def explain(error: Exception) -> RequestError:
         log("bug", error=type(error).__name__, at=location(error))
         return RequestError(
-            500,
-            "server_error",
-            Message(
-                "request.internal_error",
-                "an internal error; see the server's log",
-            ),
+            "request.internal_error", "an internal error; see the server's log", status=500
         )
 
     def on_done(done: Done) -> None:

@@ -114,8 +114,7 @@ def serve(
         check_installed("jumok serve --traces", "torch", "fontTools")
     if sys.platform == "win32":
         raise InputError(
-            "server.unsupported_system",
-            "jumok serve needs Linux or macOS; use WSL on Windows",
+            "server.unsupported_system", "jumok serve needs Linux or macOS; use WSL on Windows"
         )
     if log not in ("text", "json"):
         raise InputError(

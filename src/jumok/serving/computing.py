@@ -3,21 +3,32 @@
 import asyncio
 import os
 import signal
+import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from jumok.errors import InputError, JumokError
 from jumok.serving.engine import EngineOptions
 from jumok.serving.frames import FrameBuffer, pack
-from jumok.serving.launch import launch
 
 LOAD_SECONDS = 1_800.0  # until a process is ready
 SIGN_SECONDS = 60.0  # without a heartbeat while it loads: it is stopped, or hangs
 END_SECONDS = 5.0  # for a computing process to end by itself
 POLL_SECONDS = 0.01
+
+# Before the imports of the computing process, which may write warnings.
+JSON_START = """
+import sys
+from jumok.serving.logs import LogStream
+sys.stderr = LogStream("computing", sys.stderr)
+from jumok.serving.worker import main
+main(int(sys.argv[1]))
+"""
 
 Handler = Callable[[dict[str, Any], bytes], None]
 
@@ -142,10 +153,7 @@ class ComputingProcess:
     """A child process with a loaded model; `lost` is set at its end."""
 
     def __init__(
-        self,
-        process: subprocess.Popen[bytes],
-        connection: FrameConnection,
-        info: dict[str, Any],
+        self, process: subprocess.Popen[bytes], connection: FrameConnection, info: dict[str, Any]
     ) -> None:
         self.info = info
         self.lost = connection.lost
@@ -162,7 +170,7 @@ class ComputingProcess:
         could not be started.
         """
         try:
-            process, ours = launch(source.log)
+            process, ours = _launch(source.log)
         except OSError as error:
             raise StartError(
                 "server.process_not_started",
@@ -233,6 +241,28 @@ class ComputingProcess:
         self.closed = True
         self._connection.close()
         await _end(self._process)
+
+
+def _launch(log: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """A computing process, and our end of its connection; `log`: the format that it logs in.
+
+    It imports from the same folders as this process, never from the current folder (`-P`). Its
+    threads of PyTorch sleep while they wait: other models compute in the same cores.
+    """
+    ours, theirs = socket.socketpair()
+    with ExitStack() as on_failure, theirs:
+        on_failure.enter_context(ours)
+        start = ["-m", "jumok.serving.worker"] if log == "text" else ["-c", JSON_START]
+        path = os.pathsep.join(path for path in sys.path if path)
+        process = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-P", *start, str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
+            env={"OMP_WAIT_POLICY": "PASSIVE"} | os.environ | {"PYTHONPATH": path},
+        )
+        on_failure.pop_all()
+    return process, ours
 
 
 async def _loaded(connection: FrameConnection, source: ModelSource) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jumok.decoding.config import DecodingConfig
 from jumok.errors import InputError
@@ -21,6 +21,10 @@ from jumok.serving.jobs import JobHub
 from jumok.tasks.pipeline.outputs import GeneratedText, Output, to_json
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from jumok.engine import EngineModel
+    from jumok.tasks.pipeline.pipeline import Pipeline
 
 HASH_CHARS = 12
 FALLBACK_EXAMPLES = ("이 영화 정말 재미있어요 ㅋㅋ", "시간이 아깝다", "안녕하세요")
@@ -39,6 +43,7 @@ class EngineOptions:
 class Engine(ABC):
     """A loaded model and the answers to single texts, and to those of one batch."""
 
+    _model: "EngineModel | Pipeline"
     hash: str  # of the weights, and of all else that answers depend on
     batched: set[str]  # the kinds of requests whose answers do not depend on the batch
     jobs: JobHub  # what runs requests that are not computed in batches
@@ -51,11 +56,10 @@ class Engine(ABC):
     def info(self) -> dict[str, Any]:
         """The description of the model for the front process."""
 
-    @abstractmethod
     def predictions(self, texts: Sequence[str]) -> Sequence[Output]:
         """The outputs of several texts."""
+        return self._model.predict(texts)
 
-    @abstractmethod
     def embed_batch(
         self,
         texts: Sequence[str],
@@ -68,6 +72,11 @@ class Engine(ABC):
 
         With `ids` each text is the JSON of its token ids, which the default prompt precedes.
         """
+        if ids:
+            vectors = self._model.encode_ids(list(map(json.loads, texts)), normalize=normalize)
+        else:
+            vectors = self._model.encode(list(texts), normalize=normalize, prompt_name=prompt_name)
+        return [bytes(row) for row in vectors.astype("<f4")]
 
     @abstractmethod
     def corpus_examples(self) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jumok.serving.limits import Limits
-from jumok.web.errors import RequestError, invalid
+from jumok.web.errors import RequestError
 from jumok.web.requests import check_keys
 
 Schema = dict[str, Any]
@@ -45,13 +45,11 @@ def text(limits: Limits) -> Field:
 
     def check(value: object, param: str) -> str:
         if not isinstance(value, str):
-            raise invalid(
-                "request.not_a_string",
-                "{param} must be a string; see docs/serving.md",
-                param,
+            raise RequestError(
+                "request.not_a_string", "{param} must be a string; see docs/serving.md", param
             )
         if len(value) > high or len(value.encode()) > high:
-            raise invalid(
+            raise RequestError(
                 "request.string_too_long",
                 "{param} must have at most {high} bytes; shorten it",
                 param,
@@ -68,7 +66,7 @@ def texts(limits: Limits) -> Field:
 
     def check(value: object, param: str) -> list[str]:
         if not isinstance(value, list) or not 1 <= len(value) <= high:
-            raise invalid(
+            raise RequestError(
                 "request.not_a_list",
                 "{param} must be a list of 1 to {high} strings",
                 param,
@@ -117,7 +115,7 @@ def token_ids(limits: Limits) -> Field:
 
     def check(value: object, param: str) -> list[int]:
         if not isinstance(value, list) or not 1 <= len(value) <= high:
-            raise invalid(
+            raise RequestError(
                 "request.not_token_ids",
                 "{param} must be a list of 1 to {high} token ids",
                 param,
@@ -136,7 +134,7 @@ def batch(limits: Limits) -> Field:
         if isinstance(value, str):
             return str(one.check(value, param))
         if not isinstance(value, list) or not 1 <= len(value) <= high:
-            raise invalid(
+            raise RequestError(
                 "request.not_a_string_or_list",
                 "{param} must be a string or a list of at most {high}",
                 param,
@@ -153,7 +151,7 @@ def string(high: int) -> Field:
 
     def check(value: object, param: str) -> str:
         if not isinstance(value, str) or len(value) > high:
-            raise invalid(
+            raise RequestError(
                 "request.text_too_long",
                 "{param} must be a string of at most {high} characters",
                 param,
@@ -169,7 +167,7 @@ def strings(high: int, characters: int) -> Field:
 
     def check(value: object, param: str) -> list[str]:
         if not isinstance(value, list) or len(value) > high:
-            raise invalid(
+            raise RequestError(
                 "request.too_many_strings",
                 "{param} must be at most {high} strings; remove some",
                 param,
@@ -177,7 +175,7 @@ def strings(high: int, characters: int) -> Field:
             )
         for each in value:
             if not isinstance(each, str) or not 1 <= len(each) <= characters:
-                raise invalid(
+                raise RequestError(
                     "request.string_lengths",
                     "{param} must have strings of 1 to {characters} characters",
                     param,
@@ -203,7 +201,7 @@ def integer(low: int, high: int = MAX_INTEGER) -> Field:
 
     def check(value: object, param: str) -> int:
         if type(value) is not int or not low <= value <= high:
-            raise invalid(
+            raise RequestError(
                 "request.not_an_integer",
                 "{param} must be an integer from {low} to {high}; change it",
                 param,
@@ -221,7 +219,7 @@ def number(low: float, high: float) -> Field:
     def check(value: object, param: str) -> float:
         real = isinstance(value, int | float) and not isinstance(value, bool)
         if not real or not low <= value <= high:  # type: ignore[operator]
-            raise invalid(
+            raise RequestError(
                 "request.not_a_number",
                 "{param} must be a number from {low:g} to {high:g}; change it",
                 param,
@@ -235,10 +233,8 @@ def number(low: float, high: float) -> Field:
 
 def _boolean(value: object, param: str) -> bool:
     if not isinstance(value, bool):
-        raise invalid(
-            "request.not_a_boolean",
-            "{param} must be true or false; change it",
-            param,
+        raise RequestError(
+            "request.not_a_boolean", "{param} must be true or false; change it", param
         )
     return value
 
@@ -251,7 +247,7 @@ def choice(*values: str) -> Field:
 
     def check(value: object, param: str) -> str:
         if value not in values:
-            raise invalid(
+            raise RequestError(
                 "request.unknown_value",
                 "{param} must be one of {values}; change it",
                 param,
@@ -263,11 +259,7 @@ def choice(*values: str) -> Field:
 
 
 def _unsupported(param: str) -> RequestError:
-    return invalid(
-        "request.unsupported_key",
-        "{param} is not supported; leave it out",
-        param,
-    )
+    return RequestError("request.unsupported_key", "{param} is not supported; leave it out", param)
 
 
 def only(*values: object, refusal: Callable[[str], RequestError] = _unsupported) -> Field:
@@ -304,10 +296,8 @@ def described(field: Field, description: str) -> Field:
 
 
 def _no_object(param: str) -> RequestError:
-    return invalid(
-        "request.not_an_object",
-        "{param} must be an object; see docs/serving.md",
-        param,
+    return RequestError(
+        "request.not_an_object", "{param} must be an object; see docs/serving.md", param
     )
 
 

@@ -45,6 +45,7 @@ class PipelineEngine(Engine):
     Called inside of a job of the hub, its kernel calls are merged with those of other jobs.
     """
 
+    _model: Pipeline
     jobs: JobHub
 
     def __init__(self, folder: str, options: EngineOptions, hub: JobHub) -> None:
@@ -59,7 +60,7 @@ class PipelineEngine(Engine):
             pipeline = pipeline.with_decoding(options.decoding)
         if pipeline.has_text_head or pipeline.recipe.model.kind != "encoder":
             pipeline.check_supported()
-        self._pipeline = pipeline
+        self._model = pipeline
         self.jobs, self.paired = hub, pipeline.recipe.paired
         encoding, longest = pipeline.sentence_encoding, pipeline.recipe.model.max_length
         self.max_embedded = min(longest, (encoding and encoding.max_length) or longest)
@@ -86,7 +87,7 @@ class PipelineEngine(Engine):
     @property
     def info(self) -> dict[str, Any]:
         """The description of the model for the front process."""
-        pipeline = self._pipeline
+        pipeline = self._model
         recipe = pipeline.recipe
         return {
             "hash": self.hash,
@@ -111,7 +112,7 @@ class PipelineEngine(Engine):
     @property
     def uses_kernel(self) -> bool:
         """Whether the C++ kernel computes the layers."""
-        return self._pipeline.kernel.kernel == "native"
+        return self._model.kernel.kernel == "native"
 
     def output(self, text: str, decoding: str = "", *, sentences: bool = False) -> Output:
         """The output for this text; with `sentences` each of them is translated by itself."""
@@ -121,33 +122,9 @@ class PipelineEngine(Engine):
         output: Output = pipeline(text)
         return output
 
-    def predictions(self, texts: Sequence[str]) -> Sequence[Output]:
-        """The outputs of several texts."""
-        return self._pipeline.predict(texts)
-
     def stream(self, text: str, decoding: str, emit: Any) -> Output:
         """The output for one text; each generated part is passed to `emit`."""
         return as_generation(self.pipeline(decoding)).stream(text, emit)
-
-    def embed_batch(
-        self,
-        texts: Sequence[str],
-        normalize: bool = True,
-        *,
-        ids: bool = False,
-        prompt_name: str = "",
-    ) -> list[bytes]:
-        """The embeddings of several texts; those of each text alone if `batched`.
-
-        With `ids` each text is the JSON of its token ids, which the default prompt precedes.
-        """
-        if ids:
-            vectors = self._pipeline.encode_ids(list(map(json.loads, texts)), normalize=normalize)
-        else:
-            vectors = self._pipeline.encode(
-                list(texts), normalize=normalize, prompt_name=prompt_name
-            )
-        return [bytes(row) for row in vectors.astype("<f4")]
 
     def complete(
         self, message: Mapping[str, Any], payload: str, emit: Callable[[str], None]
@@ -159,7 +136,7 @@ class PipelineEngine(Engine):
     @cached_property
     def completions(self) -> Completions:
         """The completions of a language model."""
-        return Completions.of(self._pipeline)
+        return Completions.of(self._model)
 
     def trace(self, text: str) -> bytes:
         """The page of `jumok view` with the trace of a text, computed by the unoptimized model."""
@@ -173,33 +150,33 @@ class PipelineEngine(Engine):
     @property
     def vocabulary(self) -> Tokenizer:  # type: ignore[override]  # raises for a model without one
         """The tokenizer of the texts."""
-        return self._pipeline.vocabulary
+        return self._model.vocabulary
 
     def corpus_examples(self) -> list[str]:
         """Texts that are not in the training data; none for a user's files."""
-        pipeline = self._pipeline
+        pipeline = self._model
         return examples(pipeline.recipe.data.corpus, masked=pipeline.task.answer == "masks")
 
     def count_prompt(self, text: str, output: GeneratedText) -> int:
         """The tokens of a text that its output is generated from, without special tokens."""
-        n, pipeline = super().count_prompt(text, output), self._pipeline
+        n, pipeline = super().count_prompt(text, output), self._model
         if not isinstance(pipeline.model, LanguageModel):
             return n
         return n_read(n, len(prompt_ids(pipeline, text)) - n, pipeline.recipe.model.max_length)
 
     def generation(self, answers: Sequence[str]) -> dict[str, float] | None:
         """The hypotheses and the mean number of tokens of these answers, if the model generates."""
-        pipeline = self._pipeline
+        pipeline = self._model
         if not isinstance(pipeline.task, GenerativeTask):
             return None
         return self.generation_of(answers, pipeline.recipe.decoding, pipeline.target_vocabulary)
 
     def example_answer(self, text: str) -> str:
         """The answer for an example; the vector of an encoder without a head, as JSON."""
-        if not self._pipeline.has_text_head:
-            return json.dumps(self._pipeline.encode(text).tolist())
-        recipe = self._pipeline.recipe
-        fixed = self._pipeline.task.generates and recipe.decoding.sample  # answers are compared
+        if not self._model.has_text_head:
+            return json.dumps(self._model.encode(text).tolist())
+        recipe = self._model.recipe
+        fixed = self._model.task.generates and recipe.decoding.sample  # answers are compared
         return self.predict(text, f'{{"seed": {recipe.decoding.fixed_seed}}}' if fixed else "")
 
     def set_threads(self, threads: int) -> None:
@@ -221,8 +198,8 @@ class PipelineEngine(Engine):
     def _with_decoding(self, decoding: str) -> Pipeline:
         """The pipeline with the settings of a request: the JSON text of an object, or ""."""
         if not decoding:
-            return self._pipeline
-        return self._pipeline.with_decoding(decoding_overrides(json.loads(decoding)))
+            return self._model
+        return self._model.with_decoding(decoding_overrides(json.loads(decoding)))
 
 
 def with_precision(pipeline: Pipeline, precision: str | None) -> Pipeline:

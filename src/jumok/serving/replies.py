@@ -35,8 +35,7 @@ def json_reply(
 def error_body(error: RequestError, korean: bool = False) -> bytes:
     """The body of an error response.
 
-    >>> from jumok.web.errors import invalid
-    >>> error_body(invalid("request.list", "{param} must be a list", "texts")).decode()[:47]
+    >>> error_body(RequestError("request.list", "{param} must be a list", "texts")).decode()[:47]
     '{"error": {"message": "texts must be a list", "'
     """
     message = localize(error.message, "ko" if korean else "en")

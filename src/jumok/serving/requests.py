@@ -20,7 +20,7 @@ from jumok.serving.fields import (
     strings,
 )
 from jumok.serving.limits import Limits
-from jumok.web.errors import RequestError, invalid
+from jumok.web.errors import RequestError
 from jumok.web.requests import JSON, header, json_object, media_type, read_body
 
 DEADLINE_HEADER = "x-jumok-deadline-ms"
@@ -69,10 +69,8 @@ def decoding(limits: Limits) -> Field:
 
 
 def _no_settings(param: str) -> RequestError:
-    return invalid(
-        "request.decoding_not_an_object",
-        "{param} must be an object; see docs/decoding.md",
-        param,
+    return RequestError(
+        "request.decoding_not_an_object", "{param} must be an object; see docs/decoding.md", param
     )
 
 
@@ -107,7 +105,7 @@ def _form(body: bytes, integers: Collection[str]) -> dict[str, Any]:
         fields = []
     found = dict(fields)
     if not fields or len(found) < len(fields):
-        raise invalid(
+        raise RequestError(
             "request.form",
             "the form must have 1 to {max_form_fields} fields in UTF-8 with different "
             "names, percent-encoded; correct it",
@@ -135,7 +133,7 @@ def deadline_seconds(request: Request, limits: Limits) -> float:
     if given is None:
         return limits.request_seconds
     if not (given.isascii() and given.isdecimal() and len(given) < 10):
-        raise invalid(
+        raise RequestError(
             "request.deadline_not_a_number",
             "{deadline_header} must be a number of milliseconds; correct it",
             deadline_header=DEADLINE_HEADER,

@@ -7,7 +7,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from jumok.errors import JumokError, Message
+from jumok.errors import JumokError
 from jumok.serving.app import HASH_HEADER
 from jumok.serving.fields import MODEL, object_of, reply_of, texts
 from jumok.serving.limits import Limits
@@ -18,7 +18,7 @@ from jumok.serving.requests import deadline_seconds, decoding
 from jumok.serving.scheduler import Answer, Item
 from jumok.serving.service import ServedModel, Service, gather_answers
 from jumok.web.app import Route, last_part
-from jumok.web.errors import RequestError, invalid
+from jumok.web.errors import RequestError
 from jumok.web.requests import read_object, watched
 
 OF_A_TEXT = ("input.", "text.", "pipeline.")  # codes of errors of one text
@@ -74,7 +74,7 @@ class NativeRoutes:
         settings = content.get("decoding", "")
         model = self._service.model(content.get("model"))
         if settings and model.ready and not model.info["generates"]:
-            raise invalid(
+            raise RequestError(
                 "request.decoding_without_generation",
                 "decoding needs a model that generates text; leave it out",
                 "decoding",
@@ -116,14 +116,7 @@ class NativeRoutes:
             return json_reply({"status": "ready"})
         reason = "the server is shutting down" if self._service.draining else "a model is loading"
         raise RequestError(
-            503,
-            "server_error",
-            Message(
-                "request.unavailable",
-                "{reason}; try again",
-                reason=reason,
-            ),
-            retry_after=1,
+            "request.unavailable", "{reason}; try again", status=503, retry_after=1, reason=reason
         )
 
     async def metrics(self, request: Request) -> Response:
@@ -137,13 +130,10 @@ class NativeRoutes:
             found = await asyncio.shield(self._service.reload(content.get("model")))
         except JumokError as error:
             raise RequestError(
-                409,
-                "reload_error",
-                Message(
-                    "request.reload_failed",
-                    "the running version stays: {error}",
-                    error=str(error)[:300],
-                ),
+                "request.reload_failed",
+                "the running version stays: {error}",
+                status=409,
+                error=str(error)[:300],
             ) from error
         return json_reply({"reloaded": found})
 
@@ -202,11 +192,8 @@ def one_version(answers: list[Answer]) -> None:
     """Raise RequestError when several reloads happened between the texts of one request."""
     if len({each.hash for each in answers}) > 1:
         raise RequestError(
-            503,
-            "server_error",
-            Message(
-                "request.reloaded",
-                "the model was reloaded meanwhile; try again",
-            ),
+            "request.reloaded",
+            "the model was reloaded meanwhile; try again",
+            status=503,
             retry_after=1,
         )

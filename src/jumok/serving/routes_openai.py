@@ -42,7 +42,7 @@ from jumok.serving.routes_tei import embeddings, first_dimensions
 from jumok.serving.scheduler import Answer, Item
 from jumok.serving.service import ServedModel, Service, gather_answers
 from jumok.web.app import Route
-from jumok.web.errors import RequestError, invalid
+from jumok.web.errors import RequestError
 from jumok.web.requests import header, read_object, watched
 
 Stream = asyncio.Queue[bytes | None]
@@ -132,7 +132,7 @@ class OpenAIRoutes:
             message |= {"logprobs": logprobs, "echo": echo}
         if content.get("stream"):
             if len(prompts) != 1 or echo:
-                raise invalid(
+                raise RequestError(
                     "request.stream_several_prompts",
                     "stream needs one prompt, without echo; send several requests",
                     "stream",
@@ -278,13 +278,7 @@ class _Form:
         }
 
     def choice(
-        self,
-        text: str,
-        index: int,
-        reason: str | None,
-        *,
-        part: bool = False,
-        first: bool = False,
+        self, text: str, index: int, reason: str | None, *, part: bool = False, first: bool = False
     ) -> dict[str, Any]:
         """A choice with its text; the last part of a chat has none."""
         content: dict[str, Any] = {"text": text}
@@ -310,7 +304,7 @@ COMPLETION, CHAT = _Form(chat=False), _Form(chat=True)
 def _check_stream(content: dict[str, Any]) -> None:
     """Raise RequestError for options of a stream without one."""
     if content.get("stream_options") is not None and not content.get("stream"):
-        raise invalid(
+        raise RequestError(
             "request.stream_options",
             "stream_options needs stream = true; leave it out",
             "stream_options",
@@ -318,10 +312,8 @@ def _check_stream(content: dict[str, Any]) -> None:
 
 
 def _not_one(param: str) -> RequestError:
-    return invalid(
-        "request.not_one",
-        "{param} must be 1; use decoding.n_best of /v1/predict",
-        param,
+    return RequestError(
+        "request.not_one", "{param} must be 1; use decoding.n_best of /v1/predict", param
     )
 
 
@@ -336,10 +328,7 @@ def _generation_fields(limits: Limits, least: int) -> dict[str, Field]:
         "top_p": nullable(number(0, 1)),
         "n": one,
         "stream": nullable(BOOLEAN),
-        "stream_options": described(
-            usage,
-            "Null unless stream is true.",
-        ),
+        "stream_options": described(usage, "Null unless stream is true."),
         "stop": nullable(one_or_several(stop_strings(limits))),
         "seed": described(nullable(integer(-1)), "Null, left out or -1: a random one."),
         "user": ANYTHING,
@@ -398,7 +387,7 @@ def messages(limits: Limits) -> Field:
 
     def check(value: object, param: str) -> list[dict[str, str]]:
         if not isinstance(value, list) or not 1 <= len(value) <= high:
-            raise invalid(
+            raise RequestError(
                 "request.not_messages",
                 "{param} must be a list of 1 to {high} objects with role and content",
                 param,

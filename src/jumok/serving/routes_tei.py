@@ -34,7 +34,7 @@ from jumok.serving.requests import as_payloads
 from jumok.serving.routes import answer, one_version
 from jumok.serving.service import ServedModel, Service
 from jumok.web.app import Route
-from jumok.web.errors import RequestError, invalid
+from jumok.web.errors import RequestError
 from jumok.web.requests import read_object
 
 # What the scores of a task are, by its name.
@@ -248,9 +248,8 @@ class TeiRoutes:
         models = self._candidates(name)
         found = next((m for m in models if m.info.get("classifies")), models[0])
         if found.ready and not found.info["classifies"]:
-            raise invalid(
-                "request.needs_classifier",
-                "/predict needs a classifier; see /v1/models",
+            raise RequestError(
+                "request.needs_classifier", "/predict needs a classifier; see /v1/models"
             )
         return found
 
@@ -262,7 +261,7 @@ class TeiRoutes:
         models = self._candidates(name)
         found = next((m for m in models if _reranks(m.info)), models[0])
         if found.ready and not _reranks(found.info):
-            raise invalid(
+            raise RequestError(
                 "request.needs_reranker",
                 "/rerank needs a model with one score for a pair of texts; use /similarity for the "
                 "vectors of an encoder",
@@ -321,7 +320,7 @@ def first_dimensions(
     if n is None or n == len(rows[0]):
         return rows
     if n > len(rows[0]):
-        raise invalid(
+        raise RequestError(
             "request.too_many_dimensions",
             "{param} must be at most {high}, those of the model; reduce it",
             "dimensions",
@@ -332,15 +331,13 @@ def first_dimensions(
 
 
 def _raw_scores(param: str) -> RequestError:
-    return invalid(
-        "request.raw_scores",
-        "{param} must be false; scores are probabilities",
-        param,
+    return RequestError(
+        "request.raw_scores", "{param} must be false; scores are probabilities", param
     )
 
 
 def _always_truncated(param: str) -> RequestError:
-    return invalid(
+    return RequestError(
         "request.always_truncated",
         "{param} must be left out; long texts are always truncated at their end",
         param,
@@ -351,7 +348,7 @@ def _check_read(outputs: Sequence[dict[str, Any]]) -> None:
     """Raise RequestError for the first pair of which tokens were not read."""
     for n, output in enumerate(outputs):
         if any(each["code"] == "truncated" for each in output.get("warnings", ())):
-            raise invalid(
+            raise RequestError(
                 "request.pair_too_long",
                 "{param} and the query must fit into the model with truncate false; leave it out",
                 f"texts[{n}]",
@@ -359,7 +356,7 @@ def _check_read(outputs: Sequence[dict[str, Any]]) -> None:
 
 
 def _other_activation(param: str) -> RequestError:
-    return invalid(
+    return RequestError(
         "request.function_to_apply",
         "{param} must be that of the model's scores (softmax for one label, sigmoid for several); "
         "leave it out",
@@ -368,10 +365,8 @@ def _other_activation(param: str) -> RequestError:
 
 
 def _not_compared(param: str) -> RequestError:
-    return invalid(
-        "request.source_sentence",
-        "{param} must have source_sentence and sentences",
-        param,
+    return RequestError(
+        "request.source_sentence", "{param} must have source_sentence and sentences", param
     )
 
 
@@ -426,7 +421,7 @@ def _joined(value: str | list[str], lengths: tuple[int, ...], param: str) -> str
     if len(parts) == 1 and (1 in lengths or (isinstance(value, str) and "\t" in value)):
         return parts[0]
     if len(parts) != 2 or 2 not in lengths:
-        raise invalid(
+        raise RequestError(
             "request.number_of_texts",
             "the number of texts of {param} must be {n}; correct it",
             param,
@@ -437,7 +432,7 @@ def _joined(value: str | list[str], lengths: tuple[int, ...], param: str) -> str
 
 def _pair(first: str, second: str, param: str) -> str:
     if "\t" in first or "\t" in second:
-        raise invalid(
+        raise RequestError(
             "request.tab_in_pair",
             "{param} must have no TAB in a text of a pair; replace it by a space",
             param,

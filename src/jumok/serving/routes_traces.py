@@ -11,7 +11,6 @@ from collections import OrderedDict
 from starlette.requests import Request
 from starlette.responses import Response
 
-from jumok.errors import Message
 from jumok.serving.app import HASH_HEADER
 from jumok.serving.fields import MODEL, object_of, reply_of, text
 from jumok.serving.limits import Limits
@@ -20,7 +19,7 @@ from jumok.serving.replies import json_reply
 from jumok.serving.routes import answer
 from jumok.serving.service import Service
 from jumok.web.app import Route
-from jumok.web.errors import RequestError, invalid
+from jumok.web.errors import RequestError
 from jumok.web.requests import read_object
 
 PAGE_HEADERS = {"content-security-policy": "frame-ancestors 'none'; base-uri 'none'"}
@@ -88,14 +87,11 @@ class TraceRoutes:
         name = self._pages.add(found.payload)
         if name is None:
             raise RequestError(
-                413,
-                "invalid_request_error",
-                Message(
-                    "request.trace_too_long",
-                    "a trace must have at most {trace_bytes} bytes; send a shorter text",
-                    trace_bytes=self._limits.trace_bytes,
-                ),
+                "request.trace_too_long",
+                "a trace must have at most {trace_bytes} bytes; send a shorter text",
+                status=413,
                 param="text",
+                trace_bytes=self._limits.trace_bytes,
             )
         reply = {"model": model.name, "hash": found.hash, "address": f"trace?id={name}"}
         return json_reply(reply, headers={HASH_HEADER: found.hash})
@@ -104,7 +100,7 @@ class TraceRoutes:
         """The page of a trace."""
         page = self._pages.get(request.query_params.get("id", ""))
         if page is None:
-            raise invalid(
+            raise RequestError(
                 "request.no_such_trace",
                 "there is no such trace; the server keeps the newest ones",
                 status=404,

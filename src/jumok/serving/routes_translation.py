@@ -25,7 +25,7 @@ from jumok.serving.service import ServedModel, Service
 from jumok.tasks.pipeline.text_warnings import EMPTY_TEXT
 from jumok.terminal import to_json_line
 from jumok.web.app import Route
-from jumok.web.errors import RequestError, invalid
+from jumok.web.errors import RequestError
 
 _CORPORA = {"note": ("ko", "en")}  # whose names have no languages
 AUTO = "auto"  # as a source: to be detected
@@ -137,7 +137,7 @@ class TranslationRoutes:
         if len(sources) > 1:
             each = {detect_languages(text, sources)[0] for text in inputs.texts}
             if not confidence or {found for found, share in each if share} - {code}:
-                raise invalid(
+                raise RequestError(
                     "request.source_not_detected",
                     "source must be one of /languages; that of these texts was not detected, or "
                     "they have several",
@@ -171,7 +171,7 @@ class TranslationRoutes:
         if not models:
             raise _no_translator("/translate")
         if not pairs:
-            raise invalid(
+            raise RequestError(
                 "request.languages_unknown",
                 "the languages of the served models must be known from their names, such as "
                 "{example}; rename the folder, or leave out source and target",
@@ -179,13 +179,13 @@ class TranslationRoutes:
                 example="koen",
             )
         if found:
-            raise invalid(
+            raise RequestError(
                 "request.source_missing",
                 "source must be one of /languages, or {auto!r}; several models have this target",
                 "source",
                 auto=AUTO,
             )
-        raise invalid(
+        raise RequestError(
             "request.unknown_pair",
             "source and target must be a pair of /languages; change them",
             "target",
@@ -276,7 +276,7 @@ def _by_line(n: int, text: str, links: Sequence[Link] | None) -> list[Translatio
 
 
 def _no_translator(path: str) -> RequestError:
-    return invalid(
+    return RequestError(
         "request.needs_translator",
         "{path} needs a translating model with known languages; see /v1/models",
         path=path,

@@ -230,15 +230,11 @@ class ModelQueue:
         work = sum(loads)
         if factor > 1 and max(works) / speed > deadline - now and not accepted:
             raise RequestError(
-                400,
-                "invalid_request_error",
-                Message(
-                    "request.too_expensive",
-                    "the tokens and hypotheses of a text would take {works:.0f} s, longer than "
-                    "the deadline; reduce decoding.min_length or decoding.beam",
-                    works=max(works) / speed,
-                ),
+                "request.too_expensive",
+                "the tokens and hypotheses of a text would take {works:.0f} s, longer than "
+                "the deadline; reduce decoding.min_length or decoding.beam",
                 param="decoding",
+                works=max(works) / speed,
             )
         limit, content = allowed, 0
         if wait > allowed / 2:  # half of the queue is kept for requests that return as they should
@@ -249,16 +245,13 @@ class ModelQueue:
         if not accepted and (wait > limit or full):
             excess = max(wait - allowed, 0.0)
             raise RequestError(
-                429,
-                "overloaded",
-                Message(
-                    "request.overloaded",
-                    "the expected wait of {wait:.1f} s exceeds {limit:.1f} s; send the request "
-                    "again after the time in Retry-After",
-                    wait=wait,
-                    limit=limit,
-                ),
+                "request.overloaded",
+                "the expected wait of {wait:.1f} s exceeds {limit:.1f} s; send the request "
+                "again after the time in Retry-After",
+                status=429,
                 retry_after=self._reservations.retry_after(now, excess, work / speed, content),
+                wait=wait,
+                limit=limit,
             )
         loop = asyncio.get_running_loop()
         items = [
@@ -380,9 +373,8 @@ class ModelQueue:
             if message["op"] == "done":
                 item.done.set_result(Answer(payload, message, process.info["hash"]))
             else:
-                kind = "invalid_request_error" if message["status"] < 500 else "server_error"
                 error = Message.from_json(message["message"])
-                item.done.set_exception(RequestError(message["status"], kind, error))
+                item.done.set_exception(RequestError.of(error, message["status"]))
 
     def _finish(self, item: Item, *, counts: bool) -> None:
         del self._in_flight[item.number]
@@ -428,10 +420,7 @@ class ModelQueue:
 def expired() -> RequestError:
     """The error of a text whose deadline has passed."""
     return RequestError(
-        504,
-        "timeout",
-        Message(
-            "request.deadline_passed",
-            "the deadline passed before the answer was ready; allow more time",
-        ),
+        "request.deadline_passed",
+        "the deadline passed before the answer was ready; allow more time",
+        status=504,
     )

@@ -252,14 +252,11 @@ class ServedModel:
     def unavailable(self) -> RequestError:
         """The error while no process is ready."""
         return RequestError(
-            503,
-            "server_error",
-            Message(
-                "request.unavailable",
-                "{reason}; try again",
-                reason=self.reason,
-            ),
+            "request.unavailable",
+            "{reason}; try again",
+            status=503,
             retry_after=2,
+            reason=self.reason,
         )
 
     def submit(
@@ -279,12 +276,9 @@ class ServedModel:
         served.model, served.texts = self.name, served.texts + len(texts)
         if self._ending and not accepted:
             raise RequestError(
-                503,
-                "server_error",
-                Message(
-                    "request.shutting_down",
-                    "the server shuts down; send it to another one",
-                ),
+                "request.shutting_down",
+                "the server shuts down; send it to another one",
+                status=503,
                 retry_after=1,
             )
         if not self.ready:
@@ -305,7 +299,7 @@ class ServedModel:
         Raises RequestError 400 with the reason where PyTorch is not installed.
         """
         if not is_installed("torch"):
-            raise RequestError(400, "invalid_request_error", reason)
+            raise RequestError.of(reason)
         if self._torch is None:
             options = replace(self.sources[0].options, torch=True)
             source = replace(self.sources[0], options=options, isolated=True)
@@ -439,14 +433,11 @@ class Service:
         if found is None:
             known = ", ".join(self.models)
             raise RequestError(
-                404,
-                "invalid_request_error",
-                Message(
-                    "request.unknown_model",
-                    "model must be one of {known}",
-                    known=known[:400],
-                ),
+                "request.unknown_model",
+                "model must be one of {known}",
+                status=404,
                 param="model",
+                known=known[:400],
             )
         return found
 
@@ -469,14 +460,10 @@ class Service:
         model = self.model(name)
         if model.ready and not model.info[property_name]:
             raise RequestError(
-                400,
-                "invalid_request_error",
-                Message(
-                    "request.unsuitable_model",
-                    "the model must {what}; see /v1/models",
-                    what=what,
-                ),
+                "request.unsuitable_model",
+                "the model must {what}; see /v1/models",
                 param="model",
+                what=what,
             )
         return model
 

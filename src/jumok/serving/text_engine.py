@@ -30,6 +30,8 @@ MAX_MODELS = 16  # with different decoding settings
 class KernelEngine(Engine):
     """What the engines of both kinds of models have in common."""
 
+    _model: EngineModel
+
     def __init__(
         self,
         model: EngineModel,
@@ -44,25 +46,6 @@ class KernelEngine(Engine):
         self.vocabulary, self.paired = model.vocabulary, run.paired
         self.max_embedded = run.config.max_length
         model.detach()  # `cp` overwrites the mapped file of a run in place
-
-    def predictions(self, texts: Sequence[str]) -> Sequence[Output]:
-        """The outputs of several texts."""
-        return self._model.predict(texts)
-
-    def embed_batch(
-        self,
-        texts: Sequence[str],
-        normalize: bool = True,
-        *,
-        ids: bool = False,
-        prompt_name: str = "",
-    ) -> list[bytes]:
-        """The embeddings of several texts; with `ids` each text is the JSON of its token ids."""
-        if ids:
-            vectors = self._model.encode_ids(list(map(json.loads, texts)), normalize=normalize)
-        else:
-            vectors = self._model.encode(list(texts), normalize=normalize, prompt_name=prompt_name)
-        return [bytes(row) for row in vectors.astype("<f4")]
 
     def corpus_examples(self) -> list[str]:
         """Texts that are not in the training data; none for a user's files."""

@@ -20,7 +20,7 @@ from jumok.interpret.rounding import SCALE_SUFFIX, quantize
 from jumok.interpret.schema import TraceInfo
 from jumok.interpret.thumbnails import THUMBNAIL_SIDE
 from jumok.interpret.trace import Trace
-from jumok.interpret.trace_writer import Array, Arrays, chunks
+from jumok.interpret.trace_writer import Array, Arrays, chunks, half
 
 CHARS_PER_BYTE = 4 / 3  # base64 characters per byte
 QUANT_LEVELS = (255, 127, 63, 47, 31, 23, 15, 11, 7)  # of thumbnails, without zero
@@ -40,7 +40,7 @@ def compact_trace(
     """
     exact = [f"{block}.{layer}.weights" for block, layer in layers]
     required = re.compile(r".*\.(mask|thumbnails|entropy)")
-    kept = {n: _to_float16(trace, n) for n in trace.names if required.fullmatch(n) or n in exact}
+    kept = {n: half(n, trace.tensor(n)) for n in trace.names if required.fullmatch(n) or n in exact}
     limit -= CHARS_PER_BYTE * len(zlib.compress(trace.info.to_json().encode()))
     levels = _fit_levels(kept, limit)
     if levels is None:
@@ -145,18 +145,8 @@ def _count(trace: Trace, name: str) -> int:
     return int(np.prod(trace.shape(name)))
 
 
-def _to_float16(trace: Trace, name: str) -> Array:
-    """A tensor in float16 if its values fit."""
-    tensor = trace.tensor(name)
-    if tensor.dtype != np.float32 or name.endswith((".entropy", "rotary")):
-        return tensor
-    if np.abs(tensor).max(initial=0.0) > np.finfo(np.float16).max:
-        return tensor
-    return tensor.astype(np.float16)
-
-
 def _half(trace: Trace, name: str) -> dict[str, Array]:
-    return {name: _to_float16(trace, name)}
+    return {name: half(name, trace.tensor(name))}
 
 
 def _rounded(trace: Trace, name: str) -> dict[str, Array]:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
-from jumok.errors import Message
 from jumok.web.errors import RequestError
 
 ResultT = TypeVar("ResultT")
@@ -35,9 +34,10 @@ class JobQueue:
         then continues, and its result is dropped.
         """
         if self._waiting >= MAX_WAITING:
-            raise _busy(
+            raise RequestError(
                 "page.too_many_requests",
                 "{waiting} requests are waiting; try again later",
+                status=503,
                 waiting=self._waiting,
             )
         outcome: Future[ResultT] = Future()
@@ -56,14 +56,11 @@ class JobQueue:
             threading.Thread(target=run, daemon=True, name="jumok-view").start()
             return await asyncio.wait_for(asyncio.wrap_future(outcome), self.seconds)
         except TimeoutError:
-            raise _busy(
+            raise RequestError(
                 "page.timeout",
                 "not finished within {seconds:.0f} seconds; try a shorter text or fewer beams",
+                status=503,
                 seconds=self.seconds,
             ) from None
         finally:
             self._waiting -= 1
-
-
-def _busy(code: str, template: str, **values: object) -> RequestError:
-    return RequestError(503, "overloaded", Message(code, template, **values))

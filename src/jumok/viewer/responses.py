@@ -31,8 +31,7 @@ def json_response(content: object) -> Response:
 def error_body(error: RequestError, korean: bool = False) -> bytes:
     """The body of an error response: its message, in Korean for a page in Korean.
 
-    >>> from jumok.web.errors import invalid
-    >>> error_body(invalid("page.no_such_page", "there is no such page", status=404))
+    >>> error_body(RequestError("page.no_such_page", "there is no such page", status=404))
     b'{"error": "there is no such page"}'
     """
     message = localize(error.message, "ko") if korean else str(error.message)

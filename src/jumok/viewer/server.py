@@ -13,12 +13,7 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 from jumok.errors import InputError, JumokError, Message, TraceError
 from jumok.language import prefers_korean
 from jumok.viewer.job_queue import JobQueue
-from jumok.viewer.request_schema import (
-    EffectsRequest,
-    ModelCard,
-    TraceRequest,
-    read_text,
-)
+from jumok.viewer.request_schema import EffectsRequest, ModelCard, TraceRequest, read_text
 from jumok.viewer.responses import (
     GZIP_HEADER,
     MAX_GZIP_BYTES,
@@ -31,7 +26,7 @@ from jumok.viewer.static_files import MEDIA_TYPES, static_file
 from jumok.viewer.templating import render_template
 from jumok.viewer.trace_store import TraceStore
 from jumok.web.app import SECURITY_HEADERS, Access, App, Route, last_part
-from jumok.web.errors import RequestError, invalid
+from jumok.web.errors import RequestError
 from jumok.web.requests import read_object
 
 if TYPE_CHECKING:
@@ -187,7 +182,7 @@ class _Endpoints:
         if "range" in request.headers:
             part = parse_range(request.headers["range"], size)
             if part is None:
-                error = invalid(
+                error = RequestError(
                     "page.invalid_range", "invalid range; request bytes=first-last", status=416
                 )
                 korean = prefers_korean(request.headers.get("accept-language"))
@@ -250,16 +245,16 @@ async def _static(name: str, request: Request) -> Response:
 def _explain(error: Exception) -> RequestError:
     """The response for an exception of an endpoint."""
     if isinstance(error, InputError):
-        return RequestError(400, "invalid_request_error", error.message)
+        return RequestError.of(error.message)
     if isinstance(error, JumokError):
-        return RequestError(500, "server_error", error.message)
+        return RequestError.of(error.message, 500)
     message = Message(
         "page.bug",
         "{kind}: {error}; this is a bug in jumok",
         kind=type(error).__name__,
         error=str(error),
     )
-    return RequestError(500, "server_error", message)
+    return RequestError.of(message, 500)
 
 
 async def _read_json(request: Request) -> dict[str, object]:
@@ -268,6 +263,6 @@ async def _read_json(request: Request) -> dict[str, object]:
 
 
 def _not_found() -> RequestError:
-    return invalid(
+    return RequestError(
         "page.not_found", "not found; the server may have removed an old trace", status=404
     )

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Literal, TypeAlias, TypeVar, get_args
+from typing import Literal, TypeAlias, TypeVar, cast, get_args
 from urllib.parse import parse_qsl, quote, urlencode
 
 from jumok.errors import TraceError
-from jumok.interpret.options import MEASURES, SPECIALS, UNITS, Measure, Specials, Unit
+from jumok.interpret.options import MEASURES, SPECIALS, UNITS, Measure, Specials, Unit, check_choice
 from jumok.interpret.schema import BlockName, Muted, TraceInfo
 from jumok.viewer.figures.options import ROWS, Rows
 
@@ -183,20 +183,12 @@ def _view(name: str) -> str:
     )
 
 
-def _choice(table: dict[str, str], key: str, known: Sequence[ValueT], default: ValueT) -> ValueT:
+def _choice(table: dict[str, str], key: str, known: Sequence[str], default: ValueT) -> ValueT:
     """One of the known values, or `default` if the key is missing."""
     if key not in table:
         return default
-    for word in known:
-        if word == table[key]:
-            return word
-    raise TraceError(
-        "page.unknown_value",
-        "{name} must be one of {known}, got {value!r}",
-        name=key,
-        known=", ".join(map(str, known)),
-        value=table[key][:40],
-    )
+    check_choice(key, table[key][:40], known)
+    return cast(ValueT, table[key])
 
 
 def _fraction(table: dict[str, str], key: str, default: float) -> float:

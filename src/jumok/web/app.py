@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from jumok.errors import Message
 from jumok.language import prefers_korean
 from jumok.web.access import AllowedHosts
-from jumok.web.errors import RequestError, invalid
+from jumok.web.errors import RequestError
 from jumok.web.requests import ClientGone, Headers, discard_body, header
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -68,7 +68,7 @@ class Access:
         """Why a request is refused; None if it is accepted."""
         hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
         if len(hosts) != 1 or (self.hosts is not None and not self.hosts.allows(hosts[0])):
-            return invalid(
+            return RequestError(
                 "request.unknown_host",
                 "the Host header must name this server; use its address",
                 status=421,
@@ -77,11 +77,11 @@ class Access:
         allowed = origin is not None and not {origin, "*"}.isdisjoint(self.origins)
         if method not in ("GET", "HEAD") and not allowed:
             if origin is not None and origin.lower().partition("://")[2] != hosts[0].lower():
-                return invalid(
+                return RequestError(
                     "request.other_origin", "requests of other origins are refused", status=403
                 )
             if header(headers, b"sec-fetch-site") not in (None, "same-origin", "none"):
-                return invalid(
+                return RequestError(
                     "request.other_site", "requests of other sites are refused", status=403
                 )
         if self.token is None or (route is not None and route.public):
@@ -91,7 +91,7 @@ class Access:
             scheme, _, given = given.partition(" ")
             given = given if scheme.lower() == "bearer" else ""
         if not secrets.compare_digest(given.encode(), self.token.encode()):
-            return RequestError(401, "invalid_request_error", self.refusal)
+            return RequestError.of(self.refusal, 401)
         return None
 
 
@@ -162,14 +162,14 @@ class App:
                 await discard_body(request)
                 raise violation
             if not methods:
-                raise invalid(
+                raise RequestError(
                     "request.no_such_address",
                     "there is no such address; see {help_address}",
                     status=404,
                     help_address=self._help_address,
                 )
             if route is None:
-                raise invalid(
+                raise RequestError(
                     "request.method_not_allowed",
                     "the method is not allowed here; see {help_address}",
                     status=405,
@@ -185,9 +185,9 @@ class App:
             if task is None or not task.cancelling():
                 return None
             refusal = RequestError(
-                503,
-                "server_error",
-                Message("request.shutting_down", "the server shuts down; send it to another one"),
+                "request.shutting_down",
+                "the server shuts down; send it to another one",
+                status=503,
                 retry_after=1,
             )
         except Exception as error:

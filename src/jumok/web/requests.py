@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from jumok.errors import InputError, or_list
 from jumok.safe_json import parse_json
-from jumok.web.errors import RequestError, invalid
+from jumok.web.errors import RequestError
 
 JSON = "application/json"
 LINGER_SECONDS, LINGER_BYTES = 1.0, 2**23
@@ -60,7 +60,7 @@ def _check_headers(request: Request, limits: BodyLimits, types: Sequence[str]) -
     """Raise RequestError for a body that need not be read."""
     headers = request.scope["headers"]
     if media_type(request) not in types:
-        raise invalid(
+        raise RequestError(
             "request.content_type",
             "content-type must be {types}; set the header",
             status=415,
@@ -68,7 +68,7 @@ def _check_headers(request: Request, limits: BodyLimits, types: Sequence[str]) -
         )
     encoding = header(headers, b"content-encoding")
     if encoding is not None and encoding.lower() != "identity":
-        raise invalid(
+        raise RequestError(
             "request.compressed", "the body must not be compressed; send it as it is", status=415
         )
     declared = header(headers, b"content-length") or ""
@@ -93,7 +93,7 @@ async def read_body(request: Request, limits: BodyLimits, types: Sequence[str]) 
                 body += message["body"]
                 more = message["more_body"]
     except TimeoutError:
-        raise invalid(
+        raise RequestError(
             "request.body_too_slow", "the body must arrive faster; send it at once", status=408
         ) from None
     if len(body) > limits.body_bytes:
@@ -141,7 +141,7 @@ def json_object(body: bytes, allow_surrogates: bool = False) -> dict[str, Any]:
     try:
         return parse_json(body, allow_surrogates=allow_surrogates)
     except InputError:
-        raise invalid(
+        raise RequestError(
             "request.not_json",
             "the body must be a JSON object in UTF-8 without duplicate names, NaN, halves "
             "of surrogate pairs or deep nesting; correct it",
@@ -150,7 +150,7 @@ def json_object(body: bytes, allow_surrogates: bool = False) -> dict[str, Any]:
 
 def _too_long(limits: BodyLimits) -> RequestError:
     """The error of a body that is too long."""
-    return invalid(
+    return RequestError(
         "request.body_too_long",
         "the body must have at most {body_bytes} bytes; send fewer texts",
         status=413,
@@ -162,7 +162,7 @@ def check_keys(content: Mapping[str, Any], known: Collection[str]) -> None:
     """Raise RequestError that names the first unknown key."""
     for key in content:
         if key not in known:
-            raise invalid(
+            raise RequestError(
                 "request.unknown_key",
                 "the keys must be among {known}, got {key!r:.40}; remove it",
                 known=", ".join(sorted(known)),

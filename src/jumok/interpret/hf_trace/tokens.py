@@ -6,9 +6,8 @@ Shapes: T tokens of a sequence.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from jumok.interpret.eojeol import NO_EOJEOL, eojeol_at, eojeol_spans
 from jumok.interpret.schema import Tokens
-from jumok.interpret.tokens import align_spans
+from jumok.interpret.tokens import align_spans, described_tokens
 from jumok.text.offsets import Span
 
 
@@ -78,10 +77,10 @@ def hf_tokens(
     if offsets is None:
         kept_pieces = [pieces[index] for index in positions]
         aligned = align_spans(text, kept, _BatchDecoder(tokenizer), kept_pieces)
-        spans = dict(zip(positions, aligned, strict=True))
+        known = dict(zip(positions, aligned, strict=True))
     else:
-        spans = {index: offsets[index] for index in positions}
-    return _tokens(text, pieces, ids, real, spans)
+        known = {index: offsets[index] for index in positions}
+    return described_tokens(text, pieces, ids, list(map(known.get, range(len(ids)))), real)
 
 
 def _special_ids(tokenizer: HFTokenizer) -> set[int]:
@@ -133,39 +132,10 @@ def _without_leading_space(text: str, begin: int, end: int) -> Span:
 
 def _numbered(ids: Sequence[int], real: Sequence[int], special: set[int]) -> Tokens:
     """Tokens of ids without a tokenizer: the text is the numbers."""
-    text, spans = "", {}
+    text, spans = "", list[Span | None]([None] * len(ids))
     for index, id_ in enumerate(ids[: sum(real)]):
         if id_ not in special:
             text += " " * bool(text)
             spans[index] = (len(text), len(text) + len(str(id_)))
             text += str(id_)
-    return _tokens(text, [str(id_) for id_ in ids], ids, real, spans)
-
-
-def _tokens(
-    text: str,
-    pieces: Sequence[str],
-    ids: Sequence[int],
-    real: Sequence[int],
-    known: Mapping[int, Span],
-) -> Tokens:
-    """The `Tokens`; a special token has an empty span at the start of the next piece."""
-    spans: list[Span] = []
-    begin = len(text)
-    for index in reversed(range(len(ids))):
-        begin = known[index][0] if index in known else begin
-        spans.append(known.get(index, (begin, begin)))
-    spans.reverse()
-    eojeols = eojeol_spans(text)
-    return Tokens(
-        text=text,
-        pieces=tuple(pieces),
-        ids=tuple(map(int, ids)),
-        spans=tuple(spans),
-        special=tuple(int(index not in known) for index in range(len(ids))),
-        real=tuple(map(int, real)),
-        words=tuple(
-            eojeol_at(eojeols, span, pieces[index]) if index in known else NO_EOJEOL
-            for index, span in enumerate(spans)
-        ),
-    )
+    return described_tokens(text, [str(id_) for id_ in ids], ids, spans, real)

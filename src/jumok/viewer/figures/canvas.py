@@ -10,9 +10,10 @@ from matplotlib.colors import Colormap, ListedColormap
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
-from jumok.errors import TraceError, or_list
+from jumok.errors import TraceError
 from jumok.fonts import FAMILY, replace_missing_glyphs
 from jumok.fonts import plot_style as font_style
+from jumok.interpret.options import check_choice
 from jumok.notebook_figure import JumokFigure
 from jumok.viewer.colours import Ramp, colour_table
 from jumok.viewer.figures.options import SCALES, Palette, Scale
@@ -51,20 +52,9 @@ class FigureStyle:
                 min_font_size=MIN_FONT_SIZE,
                 font_size=self.font_size,
             )
-        if self.palette not in PALETTES:
-            raise TraceError(
-                "page.unknown_palette",
-                "palette must be one of {palettes}, got {palette!r}",
-                palettes=", ".join(PALETTES),
-                palette=self.palette,
-            )
-        if self.scale not in (None, *SCALES):
-            raise TraceError(
-                "page.unknown_scale",
-                "scale must be {scales}, got {scale!r}",
-                scales=or_list(SCALES),
-                scale=self.scale,
-            )
+        check_choice("palette", self.palette, [*PALETTES])
+        if self.scale is not None:
+            check_choice("scale", self.scale, SCALES)
 
     @property
     def font(self) -> float:

@@ -173,12 +173,7 @@ def _flow(texts: Sequence[str], width_limit: float, size: float) -> list[_Word]:
 
 
 def _draw_word(
-    canvas: Canvas,
-    word: _Word,
-    top: float,
-    line: float,
-    size: float,
-    colour: Colour,
+    canvas: Canvas, word: _Word, top: float, line: float, size: float, colour: Colour
 ) -> None:
     """Draw a word on its colour."""
     y = top + word.line * line

@@ -3,6 +3,7 @@
 from jumok.errors import TraceError
 from jumok.fonts import plot_style as font_style
 from jumok.interpret.aggregate import DisplayOptions
+from jumok.interpret.options import check_choice
 from jumok.interpret.trace import Trace
 from jumok.notebook_figure import JumokFigure
 from jumok.viewer.figures.alignment import alignment
@@ -25,10 +26,10 @@ def draw_figure(trace: Trace, options: FigureOptions) -> JumokFigure:
         draw_figure(trace, FigureOptions(layer=2, head=0, width=3.3)).savefig("head.pdf")
     """
     kind, head, layer, query = options.figure, options.head, options.layer, options.query
-    _check("figure", kind, KINDS)
-    _check("rows", options.rows, ROWS)
+    check_choice("figure", kind, KINDS)
+    check_choice("rows", options.rows, ROWS)
     if not isinstance(head, int | None):
-        _check("head", head, ("mean", "max"))
+        check_choice("head", head, ("mean", "max"))
     display = DisplayOptions(options.unit, options.specials, options.measure)
     style = FigureStyle(
         options.width, options.font_size, options.title, options.palette, options.scale
@@ -81,17 +82,6 @@ def default_kind(trace: Trace, head: Head | None = None) -> Kind:
     if cross and sum(trace.info.tokens("target").real) > 1:
         return "alignment"
     return "heads" if head is None else "attention"
-
-
-def _check(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise TraceError(
-            "page.unknown_value",
-            "{name} must be one of {known}, got {value!r}",
-            name=name,
-            known=", ".join(known),
-            value=value,
-        )
 
 
 def _check_cross(trace: Trace) -> None:

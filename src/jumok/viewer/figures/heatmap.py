@@ -228,12 +228,7 @@ def draw_cells(
     R, C = table.shape
     if max(R, C) > MAX_VECTOR_CELLS:
         return axes.imshow(
-            table,
-            cmap=colours,
-            norm=norm,
-            interpolation="none",
-            extent=(0, C, R, 0),
-            aspect="auto",
+            table, cmap=colours, norm=norm, interpolation="none", extent=(0, C, R, 0), aspect="auto"
         )
     mesh = axes.pcolormesh(
         table,

@@ -3,7 +3,7 @@
 H heads; R rows and C columns. Padding is left out.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,13 +139,6 @@ def caption(trace: Trace, layer_ref: LayerRef, head: Head) -> str:
 
 def _without_first(tokens: Tokens) -> Tokens:
     """All tokens except the first."""
-    return Tokens(
-        text=tokens.text,
-        pieces=tokens.pieces[1:],
-        ids=tokens.ids[1:],
-        spans=tokens.spans[1:],
-        special=tokens.special[1:],
-        real=tokens.real[1:],
-        words=tokens.words[1:],
-        segments=None if tokens.segments is None else tokens.segments[1:],
-    )
+    names = ("pieces", "ids", "spans", "special", "real", "words", "segments")
+    values = {name: getattr(tokens, name) for name in names}
+    return replace(tokens, **{name: each and each[1:] for name, each in values.items()})

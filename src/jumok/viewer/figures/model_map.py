@@ -13,6 +13,7 @@ from matplotlib.colors import PowerNorm
 
 from jumok.interpret.aggregate import DisplayOptions, Floats
 from jumok.interpret.schema import Block
+from jumok.interpret.thumbnails import max_pool_tiles
 from jumok.interpret.trace import Trace
 from jumok.language import translate
 from jumok.notebook_figure import JumokFigure
@@ -31,7 +32,6 @@ from jumok.viewer.figures.canvas import (
 from jumok.viewer.figures.heatmap import MIN_COLORBAR_HEIGHT, colorbar_width, draw_colorbar_at
 from jumok.viewer.figures.layer_view import NAMES, LayerRef, load_weights, measure_label
 
-MAX_TILE_CELLS = 64  # cells per side of a head; longer texts are max-pooled
 MAX_TILE = 0.5  # inches
 MIN_TILE = 0.15  # inches; if tiles would be smaller, blocks are stacked
 
@@ -156,15 +156,6 @@ def _mosaic(trace: Trace, block: Block, sequence: int, display: DisplayOptions) 
         for n in range(block.layers)
     ]
     return mosaic(np.stack([max_pool_tiles(heads) for heads in layers]))
-
-
-def max_pool_tiles(heads: Floats, side: int = MAX_TILE_CELLS) -> Floats:
-    """Max-pool each head to tiles, like thumbnails: (H, R, C) -> (H, P, P')."""
-    for axis in (1, 2):
-        n = heads.shape[axis]
-        tiles = min(n, side)
-        heads = np.maximum.reduceat(heads, np.arange(tiles) * n // tiles, axis=axis)
-    return heads
 
 
 def mosaic(layers: Floats) -> Floats:

@@ -100,8 +100,7 @@ def _draw_errors(axes: Axes, encodings: tuple[Rung, ...]) -> None:
     axes.set_xlabel(translate("distance k"))
     axes.set_ylabel(translate("relative error"))
     axes.set_title(
-        f"{translate('one matrix moves every position by k')}:  PE(p + k) = PE(p) T(k)",
-        fontsize=11,
+        f"{translate('one matrix moves every position by k')}:  PE(p + k) = PE(p) T(k)", fontsize=11
     )
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
