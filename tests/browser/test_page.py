@@ -157,27 +157,6 @@ def test_hostile_text_is_text(
 
 
 @pytest.mark.parametrize(
-    ("scheme", "language"),
-    [
-        ("light", "ko"),
-        ("dark", "en"),
-        pytest.param("light", "en", marks=pytest.mark.browser),
-        pytest.param("dark", "ko", marks=pytest.mark.browser),
-    ],
-)
-def test_axe_finds_nothing(
-    windows: Windows, addresses: dict[str, str], scheme: str, language: str
-) -> None:
-    with windows(scheme=scheme) as window:
-        window.open(addresses["encoder_decoder"], f"lang={language}&v=matrix&q=2&k=3")
-        for view in VIEWS:
-            window.show(f"lang={language}&v={view}&q=2&k=3")
-            window.page.wait_for_selector(f"[data-role=stage][data-view={view}]")
-            window.page.wait_for_timeout(100)
-            assert window.violations() == [], view
-
-
-@pytest.mark.parametrize(
     ("kind", "view"),
     [
         ("classifier", "explanation"),

@@ -70,10 +70,7 @@ def check_neuron(window: Window, trace: Trace, folder: Path, block: str, layer: 
         ("classifier", "sinusoidal"),
         ("language model", "rotary"),
         ("sequences", "relative"),
-        pytest.param("sequences", "sinusoidal", marks=pytest.mark.browser),
-        pytest.param("classifier", "relative", marks=pytest.mark.browser),
-        pytest.param("language model", "learned", marks=pytest.mark.browser),
-        pytest.param("encoder-decoder classifier", "sinusoidal", marks=pytest.mark.browser),
+        ("encoder-decoder classifier", "learned"),
     ],
 )
 def test_a_neuron_is_computed_as_numpy_does(
@@ -134,21 +131,12 @@ def test_hovering_a_query_shows_its_keys_and_lines(
 @pytest.mark.parametrize(
     ("kind", "positions"),
     [
+        *(("sequences", positions) for positions in POSITIONS),  # all three kinds of attention
         ("classifier", "sinusoidal"),
-        ("sequences", "relative"),
-        *(
-            pytest.param(kind, positions, marks=pytest.mark.browser)
-            for kind in (
-                "classifier",
-                "pairs",
-                "language model",
-                "sequences",
-                "encoder-decoder classifier",
-                "masked",
-            )
-            for positions in POSITIONS
-            if (kind, positions) not in (("classifier", "sinusoidal"), ("sequences", "relative"))
-        ),
+        ("pairs", "learned"),
+        ("language model", "relative"),
+        ("encoder-decoder classifier", "sinusoidal_rotary"),
+        ("masked", "rotary"),
     ],
 )
 def test_every_step_of_the_calculation_is_confirmed(
@@ -339,10 +327,7 @@ def test_masks_are_those_of_the_trace(windows: Windows, serve: Serve, tmp_path: 
         )
 
 
-@pytest.mark.parametrize(
-    "positions",
-    [POSITIONS[0], *(pytest.param(p, marks=pytest.mark.browser) for p in POSITIONS[1:])],
-)
+@pytest.mark.parametrize("positions", POSITIONS)
 def test_the_ladder_of_positions_is_climbed(
     windows: Windows, serve: Serve, tmp_path: Path, positions: str
 ) -> None:
