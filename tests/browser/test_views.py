@@ -128,42 +128,6 @@ def test_hovering_a_query_shows_its_keys_and_lines(
         window.wait_until_equal(lambda: "q=3" in page.url, True, "a click locks the query")
 
 
-@pytest.mark.parametrize(
-    ("kind", "positions"),
-    [
-        *(("sequences", positions) for positions in POSITIONS),  # all three kinds of attention
-        ("classifier", "sinusoidal"),
-        ("pairs", "learned"),
-        ("language model", "relative"),
-        ("encoder-decoder classifier", "sinusoidal_rotary"),
-        ("masked", "rotary"),
-    ],
-)
-def test_every_step_of_the_calculation_is_confirmed(
-    windows: Windows, serve: Serve, tmp_path: Path, kind: str, positions: str
-) -> None:
-    path = traced(tmp_path, kind, positions)
-    with windows() as window:
-        window.open(serve(path), "v=calculation")
-        steps = window.page.locator("[data-role=step]")
-        steps.first.wait_for()
-        verdict = window.page.locator("[data-role=verdict]")
-        confirmed = 0
-        for number in range(steps.count()):
-            window.show(f"v=calculation&t={number}")
-            window.wait_until_equal(
-                lambda number=number: steps.nth(number).get_attribute("aria-current"),
-                "step",
-                f"step {number}",
-            )
-            window.page.wait_for_timeout(150)
-            verdict_text = verdict.inner_text() if verdict.count() else ""
-            assert "✗" not in verdict_text, f"{kind} {positions} step {number}: {verdict_text}"
-            confirmed += "✓" in verdict_text
-            assert window.page.locator("[role=alert]").count() == 0
-        assert confirmed >= steps.count() - 4  # tokens, ids and positions are given, not computed
-
-
 def test_scores_under_a_cap_are_computed_again(
     windows: Windows, serve: Serve, tmp_path: Path
 ) -> None:
