@@ -20,7 +20,8 @@ PACKAGE := .venv/package
 READY := .venv/ready
 DOCS := .venv/docs
 KERNEL := .venv/kernel
-PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+# In the order of tests/conftest.py: long files first.
+PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 AVX2 := JUMOK_CPU=avx2 ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 \
 	MKL_ENABLE_INSTRUCTIONS=AVX2 CT2_FORCE_CPU_ISA=AVX2
 KO_SMALL_CPU := training.optimizer=muon training.learning_rate=3e-3 training.minutes=88 \

@@ -1,4 +1,4 @@
-"""Combinations of parameters: a few rows cover all values or pairs, the others are slow."""
+"""Combinations of parameters: some rows that together have all values, or all pairs of two."""
 
 from collections.abc import Iterable
 from itertools import combinations, product
@@ -8,13 +8,17 @@ import pytest
 
 
 def pairwise(*axes: Iterable[Any]) -> list[Any]:
-    """Every combination of the axes; those that repeat pairs of values of two axes are slow."""
-    return _covering(2, axes)
+    """Rows that have every pair of values of two axes."""
+    values = [list(axis) for axis in axes]
+    return [_of(values, row) for row in _covering(2, values)]
 
 
 def singly(*axes: Iterable[Any]) -> list[Any]:
-    """Every combination of the axes; those that repeat each of their values are slow."""
-    return _covering(1, axes)
+    """The same; the rows that repeat each of their values are slow."""
+    values = [list(axis) for axis in axes]
+    few = _covering(1, values)
+    others = [row for row in _covering(2, values) if row not in few]
+    return [_of(values, row) for row in few] + [slow(*_of(values, row)) for row in others]
 
 
 def slow(*values: Any) -> Any:
@@ -22,20 +26,21 @@ def slow(*values: Any) -> Any:
     return pytest.param(*values, marks=pytest.mark.slow)
 
 
-def _covering(together: int, axes: Iterable[Iterable[Any]]) -> list[Any]:
-    values = [list(axis) for axis in axes]
+Row = tuple[int, ...]  # the number of a value on each axis
+
+
+def _of(values: list[list[Any]], row: Row) -> tuple[Any, ...]:
+    return tuple(axis[i] for axis, i in zip(values, row, strict=True))
+
+
+def _covering(together: int, values: list[list[Any]]) -> list[Row]:
+    """Rows that have each combination of values of so many axes."""
     rows = list(product(*(range(len(axis)) for axis in values)))
     parts = {row: set(combinations(enumerate(row), together)) for row in rows}
     missing = set().union(*parts.values())
-    chosen = set()
+    chosen = []
     while missing:
         best = max(rows, key=lambda row: len(parts[row] & missing))
-        chosen.add(best)
+        chosen.append(best)
         missing -= parts[best]
-    return [
-        pytest.param(
-            *(axis[i] for axis, i in zip(values, row, strict=True)),
-            marks=() if row in chosen else pytest.mark.slow,
-        )
-        for row in rows
-    ]
+    return sorted(chosen)

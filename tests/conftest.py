@@ -7,6 +7,7 @@ import gc
 import os
 import shutil
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -38,13 +39,39 @@ settings.register_profile(
 settings.load_profile("jumok")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All of tests/browser and tests/fuzz have the marker of their folder."""
+SECONDS = {"slow": 3.0, "browser": 3.0, "fuzz": 1.0}  # of a test, and of others:
+QUICK = 0.05
+LONG = {  # of files with few tests that take long
+    "test_assemble.py": 100.0,
+    "test_assemble_translation.py": 60.0,
+    "test_data_parallel.py": 150.0,
+    "test_fsdp.py": 150.0,
+    "test_lessons.py": 120.0,
+    "test_packaging.py": 120.0,
+    "test_site.py": 250.0,
+    "test_targets.py": 120.0,
+    "test_torture.py": 150.0,
+}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
+    """All of tests/browser and tests/fuzz have the marker of their folder; long files begin.
+
+    A worker takes one file after the other: a long one at the end would be waited for alone.
+    """
     for item in items:
         folder = item.path.parent.name
         if folder in ("browser", "fuzz"):
             item.add_marker(folder)
+    yield
+    seconds: defaultdict[Path, float] = defaultdict(float)
+    for item in items:
+        marked = [SECONDS[mark.name] for mark in item.iter_markers() if mark.name in SECONDS]
+        seconds[item.path] += max(marked, default=QUICK)
+        if marked:
+            seconds[item.path] = max(seconds[item.path], LONG.get(item.path.name, 0.0))
+    items.sort(key=lambda item: -seconds[item.path])
 
 
 def pytest_collection_finish() -> None:

@@ -247,31 +247,6 @@ def test_a_damaged_import(tmp_path: Path, capsys: Capture) -> None:
     assert call(capsys, "predict", tmp_path / "again", "이 [MASK]").code == 0
 
 
-def test_vocabularies(review_recipe: Path, tmp_path: Path, capsys: Capture) -> None:
-    """What `vocab train` writes is accepted where a message asks for it."""
-    broken = tmp_path / "broken.model"
-    broken.write_bytes(b"no model")
-    refused = call(capsys, "vocab", "encode", broken, "안녕")
-    assert "`jumok vocab train`" in refused.err
-    texts = write_tsv(tmp_path / "texts.tsv", ("text", "label"), reviews(60, 0))
-    model = tmp_path / "new.model"
-    trained = call(
-        capsys, *("vocab", "train", texts, "--column", "text"), "--size", 64, "--out", model
-    )
-    assert trained.code == 0, trained.err
-    assert call(capsys, "vocab", "encode", model, "안녕").code == 0
-    words = (f"vocabulary.file={json.dumps(str(model))}", "training.steps=1")
-    assert call(capsys, "train", review_recipe, *words, "--out", tmp_path / "run").code == 0
-
-
-def test_a_saved_trace(review_run: Path, tmp_path: Path, capsys: Capture) -> None:
-    jumok.trace(jumok.load(review_run), "안녕").save(tmp_path / "a.safetensors")
-    done = call(capsys, "view", tmp_path / "a.safetensors", "--export", tmp_path / "a.html")
-    assert done.code == 0, done.err
-    done = call(capsys, "view", review_run, "안녕", "--export", tmp_path / "b.html")
-    assert done.code == 0, done.err
-
-
 @pytest.mark.slow
 def test_an_optimized_model_and_the_kernel(
     reading_run: Path, compiled: Path, capsys: Capture

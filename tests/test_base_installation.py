@@ -8,7 +8,7 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,19 @@ DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
 Call = Callable[..., "subprocess.CompletedProcess[str]"]
 
 PAIR = "비가 온다\t눈이 온다"
+SEVERAL = """
+import io, json, sys
+from contextlib import redirect_stderr, redirect_stdout
+from jumok.cli import main
+for words in json.loads(sys.argv[1]):
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            main(words)
+    except SystemExit as ended:
+        code = ended.code or 0
+    print(json.dumps([code, out.getvalue(), err.getvalue()]))
+"""
 SENTENCE = r'jumok: {} needs {}, which is not installed; run pip install "jumok\[{}\]"\n'
 
 
@@ -47,6 +60,13 @@ def call(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Call:
         return complete(commands / command, *rest, cwd=home, home=home, **variables)
 
     return run
+
+
+def ends(call: Call, commands: Sequence[Sequence[str]]) -> list[tuple[int, str, str]]:
+    """The exit code, stdout and stderr of commands of jumok, in one process."""
+    done = call("python", "-c", SEVERAL, json.dumps(commands))
+    assert done.returncode == 0, done.stderr
+    return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
 
 
 def test_only_the_required_distributions_are_there(call: Call) -> None:
@@ -96,17 +116,10 @@ def test_jumok_load_returns_the_model_of_the_engine(call: Call) -> None:
     assert call("python", "-c", code).stdout == "EncoderModel (256,)\n512\n"
 
 
-@pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_each_command_has_its_help(call: Call, command: str) -> None:
-    done = call("jumok", command, "--help")
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--version"],
+def test_commands_without_a_model(call: Call) -> None:
+    assert call("jumok", "--version").stdout.startswith("jumok ")
+    commands = [[command, "--help"] for command in sorted(COMMANDS)]
+    commands += [
         ["--help"],
         ["--show-completion", "bash"],
         ["models"],
@@ -114,18 +127,15 @@ def test_each_command_has_its_help(call: Call, command: str) -> None:
         ["lesson", "3"],
         ["lesson", "3", "--notebook", "3.ipynb"],
         ["data", "list"],
-    ],
-    ids=" ".join,
-)
-def test_commands_without_a_model(call: Call, words: list[str]) -> None:
-    done = call("jumok", *words)
-    assert done.returncode == 0, done.stderr
-    assert (done.stdout, done.stderr) != ("", "")
+    ]
+    for words, (code, out, err) in zip(commands, ends(call, commands), strict=True):
+        assert code == 0, (words, err)
+        assert out + err, words
+        assert err == "" or "--help" not in words, (words, err)
 
 
-@pytest.mark.parametrize(
-    ("words", "library", "extra"),
-    [
+def test_a_command_names_the_extra_that_it_needs(call: Call) -> None:
+    cases = [
         ("train numbers", "PyTorch", "train"),
         ("train numbers --dry-run", "PyTorch", "train"),
         ("evaluate note", "PyTorch", "train"),
@@ -142,24 +152,19 @@ def test_commands_without_a_model(call: Call, words: list[str]) -> None:
         ("plot attention note text", "matplotlib", "train"),
         ("data check own.tsv", "(PyTorch|pyarrow)", "train"),
         ("serve ko-small-vectors", "uvicorn", "serve"),
-    ],
-)
-def test_a_command_names_the_extra_that_it_needs(
-    call: Call, words: str, library: str, extra: str
-) -> None:
-    done = call("jumok", *words.split())
-    command = f"jumok {words.split()[0]}"
-    assert re.fullmatch(SENTENCE.format(command, library, extra), done.stderr), done.stderr
-    assert (done.returncode, done.stdout) == (MissingDependencyError.exit_code, "")
+    ]
+    done = ends(call, [words.split() for words, _, _ in cases])
+    for (words, library, extra), (code, out, err) in zip(cases, done, strict=True):
+        command = f"jumok {words.split()[0]}"
+        assert re.fullmatch(SENTENCE.format(command, library, extra), err), err
+        assert (code, out) == (MissingDependencyError.exit_code, "")
 
 
-@pytest.mark.parametrize("words", ["predict {}", "embed {}", "search {} lines.txt text"])
-def test_a_model_that_the_engine_does_not_open_is_named(
-    call: Call, words: str, tmp_path: Path
-) -> None:
-    folder = tmp_path / "run" / "checkpoints" / "step-4"
-    done = call("jumok", *words.format(folder).split())
-    assert re.fullmatch(SENTENCE.format(folder, "PyTorch", "train"), done.stderr), done.stderr
+def test_a_model_that_the_engine_does_not_open_is_named(call: Call, tmp_path: Path) -> None:
+    folder = str(tmp_path / "run" / "checkpoints" / "step-4")
+    commands = [["predict", folder], ["embed", folder], ["search", folder, "lines.txt", "text"]]
+    for _, _, err in ends(call, commands):
+        assert re.fullmatch(SENTENCE.format(folder, "PyTorch", "train"), err), err
 
 
 def test_a_device_that_needs_torch_and_a_missing_run(call: Call) -> None:

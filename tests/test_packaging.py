@@ -75,7 +75,8 @@ def test_the_installed_wheel_trains_from_another_folder(installed: Path, tmp_pat
     )
     assert Path(where.strip()).is_relative_to(installed.parent)
 
-    little = ("training.steps=4", "data.dev_rows=50", "data.test_rows=50", "decoding.max_length=16")
+    rows = ("data.train_rows=2000", "data.dev_rows=50", "data.test_rows=50")
+    little = (*rows, "training.steps=4", "decoding.max_length=16")
     run(installed / "jumok", "train", "numbers", *little, cwd=elsewhere, home=home)
     trained = elsewhere / "runs" / "numbers"
     for name in ("recipe.toml", "vocabulary.model", "model.safetensors", "results.json"):

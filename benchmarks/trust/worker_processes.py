@@ -19,11 +19,15 @@ PRELOADED = (
     "jumok.cli.train",
     "jumok.tasks.runs.train",
     "jumok.tasks.classification",
+    "jumok.tasks.runs.api",
     "jumok.tasks.runs.examples",
     "jumok.viewer.figures.figure",
     "jumok.viewer.live_model",
+    "jinja2",
     "matplotlib.backends.backend_agg",
     "matplotlib.figure",
+    "matplotlib.pyplot",
+    "pandas",  # of pyarrow
     "rich.console",
     "rich.markup",
     "rich.progress",
@@ -31,6 +35,7 @@ PRELOADED = (
     "sentencepiece",
     "torch._dynamo",
     "torch.optim.adamw",
+    "wcwidth",
 )
 
 

@@ -1,4 +1,4 @@
-"""The page in a real browser: it opens, shows correct numbers, is private and accessible."""
+"""The page in a real browser: correct numbers, private, hostile text, the view it opens on."""
 
 import random
 from functools import partial
@@ -58,21 +58,6 @@ def look_through(window: Window, trace: Trace) -> None:
         assert float(window.inspector_value("rank") or "nan") == 1 + int((row > weight).sum())
         seen = trace.mask(block)[query, key]
         assert (window.inspector_value("mask") == "unmasked") == bool(seen)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_view_opens_without_foreign_requests(
-    windows: Windows, addresses: dict[str, str], kind: str
-) -> None:
-    address = addresses[kind]
-    with windows() as window:
-        window.open(address)
-        for view in VIEWS:
-            window.show(f"v={view}")
-            window.page.wait_for_selector(f"[data-role=stage][data-view={view}]")
-            window.page.wait_for_timeout(100)
-            assert window.run("document.querySelectorAll('*').length") <= 3_000
-        assert window.foreign_requests(address.partition("#")[0]) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -154,27 +139,6 @@ def test_hostile_text_is_text(
         for text in ("</script><script>window.pwned=1</script>", "&lt;b&gt;", "{{7*7}}", "שלום"):
             assert text in strip
         assert window.foreign_requests(address.partition("#")[0]) == []
-
-
-@pytest.mark.parametrize(
-    ("scheme", "language"),
-    [
-        ("light", "ko"),
-        ("dark", "en"),
-        pytest.param("light", "en", marks=pytest.mark.browser),
-        pytest.param("dark", "ko", marks=pytest.mark.browser),
-    ],
-)
-def test_axe_finds_nothing(
-    windows: Windows, addresses: dict[str, str], scheme: str, language: str
-) -> None:
-    with windows(scheme=scheme) as window:
-        window.open(addresses["encoder_decoder"], f"lang={language}&v=matrix&q=2&k=3")
-        for view in VIEWS:
-            window.show(f"lang={language}&v={view}&q=2&k=3")
-            window.page.wait_for_selector(f"[data-role=stage][data-view={view}]")
-            window.page.wait_for_timeout(100)
-            assert window.violations() == [], view
 
 
 @pytest.mark.parametrize(

@@ -216,8 +216,7 @@ SAME_SIZE = {
 TOP = {"neuron&L=1&H=1&q=2": 41}  # pixels of the picture above the figure
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("view", SAME_SIZE)
+@pytest.mark.parametrize(("view", "theme"), [*((v, "dark") for v in SAME_SIZE), ("flow", "light")])
 def test_a_png_is_the_screenshot_of_its_figure(
     windows: Windows, live: tuple[Server, Path], tmp_path: Path, view: str, theme: str
 ) -> None:

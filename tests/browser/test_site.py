@@ -113,9 +113,14 @@ def search(page, query: str) -> list[str]:  # type: ignore[no-untyped-def]
     return list(names)
 
 
-@pytest.mark.parametrize("page", PAGES)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize(
+    ("page", "scheme", "width"),
+    [  # each page in both schemes and widths, which go together in two ways
+        (page, ("light", "dark")[(i + wide) % 2], (390, 1440)[wide])
+        for i, page in enumerate(PAGES)
+        for wide in (0, 1)
+    ],
+)
 def test_no_foreign_request_and_no_violation(
     windows: Windows, address: str, page: str, scheme: str, width: int
 ) -> None:

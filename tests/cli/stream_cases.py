@@ -110,7 +110,8 @@ def _main() -> None:
     from jumok.cli import COMMANDS, command_app
 
     torch.set_num_threads(1)
-    for module in ("matplotlib.pyplot", "rich.progress", "jumok.tasks.runs.train"):
+    modules = ("matplotlib.pyplot", "pandas", "rich.progress", "torch._dynamo")
+    for module in (*modules, "jumok.tasks.runs.train"):
         import_module(module)
     for command in COMMANDS:
         command_app(command)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 
+import torch
 from matplotlib.figure import Figure
 
 from jumok.course.lesson import LANGUAGES, Cell, Lesson
@@ -13,15 +14,23 @@ from jumok.course.lesson import LANGUAGES, Cell, Lesson
 Namespace = dict[str, object]
 
 
-def run_lesson(lesson: Lesson, figures: dict[str, Figure] | None = None) -> dict[str, str]:
+def run_lesson(
+    lesson: Lesson,
+    figures: dict[str, Figure] | None = None,
+    hints: dict[str, str] | None = None,
+) -> dict[str, str]:
     """What each cell prints, with the right guesses. An exception of a cell is passed on.
 
-    Into `figures` goes what the cells `picture-...` draw, by `NAME.ko` and `NAME.en`.
+    Into `figures` goes what the cells `picture-...` draw, by `NAME.ko` and `NAME.en`; into `hints`
+    what a reader of a cell gets without a guess.
     """
     namespace: Namespace = {"__name__": "__main__"}
     outputs = {}
     for cell in lesson.cells.values():
         name = f"{lesson.path.stem}:{cell.name}"
+        if hints is not None and cell.answer is not None:
+            with torch.random.fork_rng(devices=[]):  # later cells draw what they would without
+                hints[cell.name] = check_guess(cell, namespace)
         if cell.is_picture and figures is not None:
             for language in LANGUAGES:
                 with in_language(language):

@@ -12,7 +12,7 @@ from jumok.course.notebook import notebook
 from jumok.course.plain import NOTE, ROLE, PlainMarkdown
 from jumok.errors import InputError
 from jumok.viewer.view_state import ViewState, normalize_state
-from tests.course.cells import check_guess, run_cell, run_lesson
+from tests.course.cells import check_guess, run_lesson
 from tests.course.public_objects import find_object
 from tests.course.record import PICTURES
 from tests.errors import raises
@@ -128,19 +128,14 @@ def test_one_word_for_layer() -> None:
 
 @pytest.mark.slow
 @every_lesson
-def test_the_printed_outputs_are_those_recorded(lesson: Lesson) -> None:
-    assert run_lesson(lesson) == lesson.outputs
-
-
-@pytest.mark.slow
-@every_lesson
-def test_every_guess_fails_with_a_hint_until_it_is_right(lesson: Lesson) -> None:
-    namespace: dict[str, object] = {"__name__": "__main__"}
-    for cell in lesson.cells.values():
-        if cell.answer is not None:
-            hint = check_guess(cell, namespace)
-            assert re.match(r"힌트: .+ / Hint: .+", hint, re.DOTALL), hint
-        run_cell(cell.source, namespace)
+def test_outputs_are_those_recorded_and_guesses_fail_with_a_hint(lesson: Lesson) -> None:
+    """In one run: a guess is checked before its cell runs with the right one."""
+    hints: dict[str, str] = {}
+    assert run_lesson(lesson, hints=hints) == lesson.outputs
+    guesses = [name for name, cell in lesson.cells.items() if cell.answer is not None]
+    assert list(hints) == guesses
+    for hint in hints.values():
+        assert re.match(r"힌트: .+ / Hint: .+", hint, re.DOTALL), hint
 
 
 def test_a_cell_that_accepts_anything_is_an_error() -> None:

@@ -41,8 +41,10 @@ def test_writing_one_from_the_shell(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.slow
-@every_lesson
-def test_a_notebook_runs(lesson: Lesson, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("number", [0, 3, 12, 16])
+def test_a_notebook_runs(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some of them, with and without pictures; test_lessons.py runs the cells of all."""
+    lesson = find_lesson(number)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # other tests run at the same time
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     node = nbformat.from_dict(notebook(lesson, "ko", answers=True))

@@ -16,6 +16,7 @@ from jumok.decoding.generate import generate
 from jumok.decoding.processors import ProcessorContext
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder
+from tests.combinations import pairwise
 from tests.decoding.tiny_models import (
     BOS,
     EOS,
@@ -41,7 +42,6 @@ CONFIGS = {
     "sample": DecodingConfig(sample=True, n_best=3, max_length=14, temperature=0.8, top_k=6),
 }
 every_kind = pytest.mark.parametrize("kind", KINDS)
-every_positions = pytest.mark.parametrize("positions", POSITIONS)
 every_config = pytest.mark.parametrize("name", CONFIGS)
 
 
@@ -59,9 +59,7 @@ def loop(model: Model, text: list[int], limit: int) -> Hypothesis:
 
 
 @pytest.mark.slow
-@every_kind
-@every_positions
-@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize(("kind", "positions", "side"), pairwise(KINDS, POSITIONS, SIDES))
 def test_cached_is_uncached(kind: str, positions: str, side: Side) -> None:
     model = model_of(kind, positions)
     ids, real = texts(side=side)
@@ -74,10 +72,8 @@ def test_cached_is_uncached(kind: str, positions: str, side: Side) -> None:
 
 
 @pytest.mark.slow
-@every_kind
-@every_positions
 @pytest.mark.parametrize(
-    ("name", "side"), [("greedy", "both"), ("sample", "both"), *(("beam", side) for side in SIDES)]
+    ("kind", "positions", "name", "side"), pairwise(KINDS, POSITIONS, CONFIGS, SIDES)
 )
 def test_single_equals_batched(kind: str, positions: str, name: str, side: Side) -> None:
     model = model_of(kind, positions)
@@ -97,9 +93,7 @@ def test_single_equals_batched(kind: str, positions: str, name: str, side: Side)
 
 
 @pytest.mark.slow
-@every_kind
-@pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("name", ["greedy", "beam"])
+@pytest.mark.parametrize(("kind", "side", "name"), pairwise(KINDS, SIDES, ["greedy", "beam"]))
 def test_an_ensemble_alone_equals_batched(kind: str, side: Side, name: str) -> None:
     """Two different models, whose common output is not that of either."""
     model, other = model_of(kind), model_of(kind, d_ff=48)
@@ -118,9 +112,7 @@ def test_an_ensemble_alone_equals_batched(kind: str, side: Side, name: str) -> N
 
 
 @pytest.mark.slow
-@every_kind
-@every_positions
-@every_config
+@pytest.mark.parametrize(("kind", "positions", "name"), pairwise(KINDS, POSITIONS, CONFIGS))
 def test_scores_equal_teacher_forcing(kind: str, positions: str, name: str) -> None:
     model = model_of(kind, positions)
     ids, real = texts(side="both")

@@ -23,6 +23,7 @@ from tests.pretrained.tensor_names import hf_tensor_names
 pytest.importorskip("transformers")
 
 NAMES = [variant.name for variant in VARIANTS]
+FIRST = {each.architecture: each.name for each in reversed(VARIANTS)}.values()
 each_variant = pytest.mark.parametrize("name", NAMES)
 
 
@@ -34,8 +35,9 @@ def test_variants() -> None:
 
 
 @pytest.mark.slow
-@each_variant
+@pytest.mark.parametrize("name", FIRST)
 def test_same_outputs(name: str) -> None:
+    """Without padding, one variant of each class; the gradients of all are in float32 too."""
     found = difference(make_pair(name), "none")
     assert max(found.values()) <= 1e-5, found
 

@@ -1,11 +1,13 @@
 """Run jumok as groups of processes on one machine, like torchrun, with a single import of torch.
 
-python -m tests.training.torchrun < GROUPS
+python -m tests.training.torchrun
 
-GROUPS is a JSON list of the fields of `WorkerGroup`. Prints how each process of each group exited.
+Reads lines, each a JSON list of the fields of `WorkerGroup`, and prints for each line how each
+process of each group exited.
 The child processes find each other by their environment, as those of torchrun do.
 """
 
+import atexit
 import json
 import os
 import signal
@@ -15,6 +17,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 
 from tests.cli.commands import environment
@@ -41,18 +44,30 @@ class GroupExit:
 
 
 def run(groups: Sequence[WorkerGroup]) -> list[GroupExit]:
-    """Run the groups, one after the other, in a separate process."""
-    process = subprocess.run(
+    """Run the groups, one after the other, from a separate process that all tests share."""
+    server = _server()
+    assert server.stdin is not None
+    assert server.stdout is not None
+    server.stdin.write(json.dumps([asdict(group) for group in groups]) + "\n")
+    server.stdin.flush()
+    answer = server.stdout.readline()
+    if not answer:
+        _server.cache_clear()
+        raise AssertionError(f"the process that starts groups ended with {server.wait()}")
+    return [GroupExit(**line) for line in json.loads(answer)]
+
+
+@cache
+def _server() -> "subprocess.Popen[str]":
+    server = subprocess.Popen(
         [sys.executable, "-m", "tests.training.torchrun"],
-        input=json.dumps([asdict(group) for group in groups]),
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        check=False,
-        timeout=580,
         env=environment(),
     )
-    assert process.returncode == 0, process.stderr
-    return [GroupExit(**line) for line in json.loads(process.stdout)]
+    atexit.register(server.communicate)  # the end of its input ends it
+    return server
 
 
 def outputs_of(group: WorkerGroup) -> list[str]:
@@ -99,15 +114,15 @@ def _run(group: WorkerGroup) -> GroupExit:
 
 
 def _main() -> None:
-    import matplotlib.pyplot  # noqa: F401
-    import rich.progress  # noqa: F401
-
-    import jumok.tasks.runs.train
     import jumok.training.parallel.fsdp  # noqa: F401
+    from benchmarks.trust.worker_processes import preload_modules
 
-    signal.alarm(570)
-    groups = [WorkerGroup(**group) for group in json.load(sys.stdin)]
-    print(json.dumps([asdict(_run(group)) for group in groups]))
+    preload_modules()
+    for line in sys.stdin:
+        signal.alarm(570)
+        groups = [WorkerGroup(**group) for group in json.loads(line)]
+        print(json.dumps([asdict(_run(group)) for group in groups]), flush=True)
+        signal.alarm(0)
 
 
 if __name__ == "__main__":

@@ -108,23 +108,28 @@ def test_a_resumed_training_has_the_bits_of_an_uninterrupted_one(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("override", "within"),
+    ("overrides", "within"),
     [
-        ("training.activation_checkpointing=true", 1e-5),
-        ("training.precision=bfloat16", 0.02),
-        ('training.freeze=["embeddings", "layers.0"]', 1e-5),
+        (
+            (
+                "training.activation_checkpointing=true",
+                'training.freeze=["embeddings", "layers.0"]',
+            ),
+            1e-5,
+        ),
+        (("training.precision=bfloat16",), 0.02),
     ],
-    ids=["recomputed", "bfloat16", "frozen"],
+    ids=["recomputed and frozen", "bfloat16"],
 )
 def test_sharding_with_other_settings(
-    tmp_path: Path, review_recipe: Path, override: str, within: float
+    tmp_path: Path, review_recipe: Path, overrides: tuple[str, ...], within: float
 ) -> None:
     runs = Runs(review_recipe, tmp_path)
     for n in (1, 2):
-        runs.train(str(n), n, *SHARDED, override)
+        runs.train(str(n), n, *SHARDED, *overrides)
     assert codes(runs.run()) == [[0], [0, 0]]
     assert_same_curve(tmp_path / "2", tmp_path / "1", within)
-    if "freeze" in override:
+    if len(overrides) > 1:
         store, name = CheckpointStore(tmp_path / "2"), "encoder.embedding.tokens.weight"
         first, last = (store.checkpoint(step).load() for step in (1, STEPS))
         assert torch.equal(first["model"][name], last["model"][name])
@@ -146,29 +151,27 @@ def test_generation_uses_the_whole_model(tmp_path: Path, reading_recipe: Path) -
 
 @pytest.mark.slow
 def test_a_killed_process_ends_the_others_and_the_run_resumes(
-    tmp_path: Path, review_recipe: Path
+    tmp_path: Path, review_recipe: Path, trained: tuple[Path, Ends]
 ) -> None:
     runs = Runs(review_recipe, tmp_path)
-    runs.train("whole", 1, *SHARDED)
     runs.train("lost", 3, *SHARDED, by=int(signal.SIGKILL), hit=1, step=2)
     runs.resume("lost", 2)
-    _, (group, killed), (_, resumed) = runs.run()
+    (group, killed), (_, resumed) = runs.run()
     assert killed.codes == [6, -9, 6], outputs_of(group)
     assert killed.seconds < 60
     assert resumed.codes == [0, 0]
     assert all("Traceback" not in text for text in outputs_of(group))
-    assert_same_curve(tmp_path / "lost", tmp_path / "whole")
+    assert_same_curve(tmp_path / "lost", trained[0] / "1")
 
 
 @pytest.mark.slow
-def test_a_run_resumes_with_another_sharding(tmp_path: Path, review_recipe: Path) -> None:
+def test_a_run_resumes_with_another_sharding(
+    tmp_path: Path, review_recipe: Path, trained: tuple[Path, Ends]
+) -> None:
     """Whole, then sharded, then whole: `recipe.toml` may change each time."""
-    plain = ("training.precision=float32", f"training.keep_checkpoints={STEPS}")
     runs = Runs(review_recipe, tmp_path)
-    runs.train("whole", 1, *plain)
-    runs.train("run", 2, *plain, **stopped(1))
-    whole_run, first = runs.run()
-    assert codes([whole_run, first]) == [[0], [143, 143]]
+    runs.train("run", 2, *SHARDED[1:], **stopped(1))
+    assert codes(runs.run()) == [[143, 143]]
     recipe = tmp_path / "run" / "recipe.toml"
     for now, then, signals in (("full", "none", stopped(3)), ("none", "full", {})):
         text = recipe.read_text(encoding="utf-8")
@@ -177,7 +180,7 @@ def test_a_run_resumes_with_another_sharding(tmp_path: Path, review_recipe: Path
         runs = Runs(review_recipe, tmp_path)
         runs.resume("run", 2, **signals)
         assert codes(runs.run()) == [[143, 143] if signals else [0, 0]]
-    assert_same_curve(tmp_path / "run", tmp_path / "whole")
+    assert_same_curve(tmp_path / "run", trained[0] / "1")
 
 
 @pytest.mark.slow
