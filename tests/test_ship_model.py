@@ -203,7 +203,7 @@ def test_a_table_of_tokens_is_stored_in_int8(tmp_path: Path, review_run: Path) -
     weights = (path / WEIGHTS).stat().st_size, (tmp_path / "run" / WEIGHTS).stat().st_size
     assert weights[0] < 0.5 * weights[1]
     card = (path / CARD).read_text(encoding="utf-8")
-    assert "the order of the scores of the training pairs" in card
+    assert "and the scores of the training pairs" in card
     assert "without labels" not in card
     texts = ["이 영화 재미있어요", "결말이 별로예요"]
     first, second = (
