@@ -194,7 +194,7 @@ def test_the_test_uses_the_decoding_of_the_recipe(two_sided_run: Path, two_sided
         ("baem=5", "config.unknown_key"),
         ("beam=0", "config.out_of_range"),
         ("beam=wide", "config.wrong_type"),
-        ("n_best=9", "decoding.wrong_value"),
+        ("n_best=9", "decoding.n_best_above_beam"),
         ("beam", "config.override_syntax"),
     ],
 )

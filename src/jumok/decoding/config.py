@@ -102,46 +102,30 @@ class DecodingConfig:
             check_range(f"decoding.{name}", getattr(self, name), interval, advice)
         self._check_conflicts()
 
-    def _check(self, name: str, valid: bool, constraint: str, advice: str = "") -> None:
-        if not valid:
-            raise DecodingError(
-                "decoding.wrong_value",
-                "decoding.{name} must be {constraint}, got {getattr}{advice}",
-                name=name,
-                constraint=constraint,
-                getattr=getattr(self, name),
-                advice=advice,
-            )
-
     def _check_conflicts(self) -> None:
         """Raises InputError for settings that contradict each other."""
-        beam, sample = self.beam, self.sample
-        either = "; use either beam search or sampling"
-        self._check("sample", not (sample and beam > 1), f"false with decoding.beam {beam}", either)
-        self._check(
-            "n_best",
-            sample or self.n_best <= beam,
-            f"at most decoding.beam {beam}",
-            "; try a larger decoding.beam, or decoding.sample = true",
-        )
-        larger = "; try a larger decoding.beam"
-        self._check("coverage", not self.coverage or beam > 1, "0 with decoding.beam 1", larger)
-        self._check(
-            "coverage",
-            not self.coverage or self.kernel != "native",
-            "0 with the native kernel, which returns no attention weights",
-            '; set decoding.kernel = "torch"',
-        )
-        self._check(
-            "typical_p",
-            sample or self.typical_p == 1.0,
-            "1 without sampling, because it may remove the argmax",
-            "; set decoding.sample = true",
-        )
-        least, most = self.min_length, self.max_length
-        self._check(
-            "min_length", least <= most, f"at most max_length {most}", "; try a smaller one"
-        )
+        if self.sample and self.beam > 1:
+            raise DecodingError(
+                "decoding.sample_with_beam",
+                "decoding.sample must be false with decoding.beam {beam}, got true; use either "
+                "beam search or sampling",
+                beam=self.beam,
+            )
+        if not self.sample and self.n_best > self.beam:
+            raise DecodingError(
+                "decoding.n_best_above_beam",
+                "decoding.n_best must be at most decoding.beam {beam}, got {n_best}; try a "
+                "larger decoding.beam, or decoding.sample = true",
+                beam=self.beam,
+                n_best=self.n_best,
+            )
+        if self.coverage and self.beam == 1:
+            raise DecodingError(
+                "decoding.coverage_without_beam",
+                "decoding.coverage must be 0 with decoding.beam 1, got {coverage}; try a larger "
+                "decoding.beam",
+                coverage=self.coverage,
+            )
         exclusive = [name for name in ("pattern", "choices", "allowed") if getattr(self, name)]
         if len(exclusive) > 1:
             raise DecodingError(
@@ -156,6 +140,28 @@ class DecodingConfig:
                 "decoding.stop would truncate an output that must match decoding.{name}; use "
                 "only one of them",
                 name=name,
+            )
+        if self.typical_p < 1.0 and not self.sample:
+            raise DecodingError(
+                "decoding.typical_p_without_sample",
+                "decoding.typical_p must be 1 without sampling, got {typical_p}: it may remove "
+                "the argmax; set decoding.sample = true",
+                typical_p=self.typical_p,
+            )
+        if self.kernel == "native" and self.coverage:
+            raise DecodingError(
+                "decoding.coverage_with_native_kernel",
+                "decoding.coverage must be 0 with the native kernel, got {coverage}: the kernel "
+                'does not return attention weights; set decoding.kernel = "torch"',
+                coverage=self.coverage,
+            )
+        if self.min_length > self.max_length:
+            raise DecodingError(
+                "decoding.min_length_above_max_length",
+                "decoding.min_length must be at most max_length {max_length}, got {min_length}; "
+                "try a smaller one",
+                max_length=self.max_length,
+                min_length=self.min_length,
             )
 
     @property
