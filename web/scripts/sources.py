@@ -62,7 +62,7 @@ STEPS = {
     "pieces.sentencepiece": Snippet(SentencePieceTokenizer.encode, "self._processor.encode"),
     "pieces.tokenizers": Snippet(_encode, "rows = tokenizer."),
     "pieces.marian": Snippet(MarianBackend._encode, "self.encoder.encode"),
-    "ids": Snippet(padded_tokens, "ids=("),
+    "ids": Snippet(padded_tokens, "ids = ["),
     "embedding": Snippet(TokenEmbedding.forward, "x = super()", 2),
     "positions": Snippet(sinusoids, "angle = "),
     "positions.learned": Snippet(LearnedPositions.forward, "return super()"),

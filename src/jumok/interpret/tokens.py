@@ -57,10 +57,11 @@ class Detokenizer(Protocol):
 def padded_tokens(row: TokenSequence, tokenizer: Tokenizer, width: int) -> Tokens:
     """A sequence for the header, padded on the right to `width` tokens."""
     padding, segments = width - len(row), row.segments
+    ids = [*row.ids, *[tokenizer.padding_id] * padding]
     tokens = described_tokens(
         row.text,
         [*(piece_or_empty(tokenizer, i) for i in row.ids), *[_padding_piece(tokenizer)] * padding],
-        [*row.ids, *[tokenizer.padding_id] * padding],
+        ids,
         [*(span and trim_span(row.text, span) for span in row.spans), *[None] * padding],
         [*[1] * len(row), *[0] * padding],
     )

@@ -594,10 +594,9 @@ def test_mixed_files_of_an_import_are_an_error(made: Made, tmp_path: Path) -> No
             jumok.load(out)
         path.write_text(before)
 
-    refused(
-        "vocabulary/vocab.txt", "[MASK]", "[MESK]", "must be the tokenizer of model.safetensors"
-    )
-    refused("vocabulary/model_config.json", '"bert"', '"electra"', "must be the tokenizer of")
+    other = "must be the vocabulary that model.safetensors was trained with"
+    refused("vocabulary/vocab.txt", "[MASK]", "[MESK]", other)
+    refused("vocabulary/model_config.json", '"bert"', '"electra"', other)
     refused("recipe.toml", "n_layers = 2", "n_layers = 1", "describe different models; restore")
     refused(
         "origin/origin.json", '"tying"', '"tieing"', "as jumok import writes them; restore the file"

@@ -83,11 +83,6 @@ export function lensOf({ info }: Trace, side: Side, sequence: number): readonly 
   return lens.map((layer) => layer.map((candidates, token) => candidates.map((each) => ({ ...each, piece: reader.text(each.piece, after[token]) }))));
 }
 
-/** The flow without the columns of the logit lens, for a narrow window. */
-export function withoutLens(flow: Flow): Flow {
-  return { sides: flow.sides.map((side) => ({ ...side, columns: side.columns.filter(({ kind }) => kind !== "lens") })) };
-}
-
 async function matrixOf(trace: Trace, name: string, sequence: number): Promise<Matrix | null> {
   return trace.has(name) ? trace.sequenceMatrix(name, sequence) : null;
 }
