@@ -106,5 +106,5 @@ def test_a_file_of_another_import_is_an_error(tmp_path: Path, name: str) -> None
         (mixed / name).write_bytes(b"")
     else:
         shutil.copyfile(tmp_path / "other" / name, mixed / name)
-    with pytest.raises(InputError, match="restore the run's own files"):
+    with pytest.raises(InputError, match="restore the run's own file"):
         jumok.load(mixed)
