@@ -121,9 +121,8 @@ def test_vectors_need_an_encoder(capsys: Capture, tmp_path: Path, command: tuple
 def test_another_type(capsys: Capture, review_run: Path, command: str) -> None:
     texts = ("corpus.txt", "글") if command == "search" else ()
     done = call(capsys, command, review_run, *texts, "--precision", "int4")
-    assert done.code == 2
-    known = "'float32', 'bfloat16', 'int8'"
-    assert done.err == f"jumok: precision must be one of {known}, got 'int4'\n"
+    assert (done.code, done.error) == (2, "config.wrong_type")
+    assert "'float32', 'bfloat16' or 'int8', got \"int4\"; did you mean int8?" in done.err
 
 
 def test_a_model_without_an_encoder(capsys: Capture, tmp_path: Path) -> None:
