@@ -84,10 +84,8 @@ class DataConfig:
                     name=name,
                     files=files,
                 )
-            expanded = (
-                tuple(map(os.path.expanduser, files)) if several else os.path.expanduser(files)
-            )
-            object.__setattr__(self, name, expanded)
+            expand = os.path.expanduser
+            object.__setattr__(self, name, tuple(map(expand, files)) if several else expand(files))
         object.__setattr__(self, "folder", os.path.expanduser(self.folder))
         labels = tuple(normalize("NFC", label) for label in self.labels)
         if labels and len(set(labels)) < max(len(labels), 2):

@@ -193,11 +193,9 @@ def _kind(pipeline: Pipeline) -> GeneratorKind:
 
 def _decoding(pipeline: Pipeline) -> DecodingConfig:
     config = replace(pipeline.recipe.decoding, seed=pipeline.recipe.decoding.fixed_seed)
-    return (
-        config
-        if _kind(pipeline) == "decoder"
-        else config.capped_at(pipeline.recipe.model.max_length)
-    )
+    if _kind(pipeline) == "decoder":
+        return config
+    return config.capped_at(pipeline.recipe.model.max_length)
 
 
 def _examples(pipeline: Pipeline, model: GenerationModel) -> list[dict[str, Any]]:
@@ -217,9 +215,8 @@ def _ids(pipeline: Pipeline, model: GenerationModel, text: str) -> list[int]:
     if isinstance(pipeline.model, LanguageModel):
         return model.prompt(text)
     ids = Ragged.from_lists([pipeline.vocabulary.encode(text)])
-    row: list[int] = build_source(pipeline.vocabulary, ids, pipeline.recipe.model.max_length)[
-        0
-    ].tolist()
+    max_length = pipeline.recipe.model.max_length
+    row: list[int] = build_source(pipeline.vocabulary, ids, max_length)[0].tolist()
     return row
 
 

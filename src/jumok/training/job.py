@@ -32,11 +32,11 @@ class DevResult:
     loss: float
     score: float
     metric: str
-    rows: int = 0  # that were scored, of tasks with a linear layer
+    rows: int = 0  # that were scored; 0: unknown
 
     @property
     def standard_error(self) -> float:
-        """That of a share of the rows, as accuracy is one: another draw of them moves it so far.
+        """The standard error of a share of the rows, such as accuracy; 0 for unknown rows.
 
         >>> round(DevResult(0.5, 0.8, "accuracy", rows=100).standard_error, 3)
         0.04

@@ -248,8 +248,8 @@ class Trainer(Generic[BatchT]):
         if best is start:
             message = Message(
                 "training.start_is_kept",
-                "{metric} on dev: {score:.4f} at the start ({seconds:,.0f} s), no better at any "
-                "step ({later:,.0f} s); the weights of the start are kept",
+                "{metric} on dev: {score:.4f} at the start ({seconds:,.0f} s), not clearly better "
+                "at any step ({later:,.0f} s); the weights of the start are kept",
                 metric=metric,
                 score=score,
                 seconds=seconds,

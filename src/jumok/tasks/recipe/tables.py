@@ -134,9 +134,7 @@ class DistillationConfig:
     rows: int = 0  # the maximum of added texts; 0: all
     token_vectors: bool = False  # similarity: begin from the vectors of single pieces
     relational: float = 0.0  # similarity: weight of the cosines between the texts of a batch
-    scores: float = (
-        0.0  # similarity: weight of the correlation with the scores of the training pairs
-    )
+    scores: float = 0.0  # similarity: weight of the correlation with the scores of pairs
     layer: int = 0  # masked language modeling: after which layer the states are read; 0: the last
 
     def __post_init__(self) -> None:
