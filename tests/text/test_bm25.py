@@ -51,13 +51,17 @@ def test_a_lone_surrogate_is_a_character() -> None:
 
 @pytest.mark.slow
 def test_time_is_in_proportion_to_the_texts() -> None:
-    """Twice the lines take at most three times as long: sorting adds a logarithm."""
+    """Eight times the lines take at most twenty times as long, where a square takes 64.
+
+    Sorting adds a logarithm, and arrays that leave the cache cost up to twice as much a line.
+    """
     rng = np.random.default_rng(0)
     syllables = rng.integers(0xAC00, 0xAC00 + 11_172, (80_000, 30))
     texts = ["".join(map(chr, row)) for row in syllables]
+    BigramIndex.build(texts[:1_000])
     seconds = []
-    for n in (40_000, 80_000):
+    for n in (10_000, 80_000):
         started = time.process_time()
         BigramIndex.build(texts[:n])
         seconds.append(time.process_time() - started)
-    assert seconds[1] < 3 * seconds[0] + 0.2
+    assert seconds[1] < 20 * seconds[0]
