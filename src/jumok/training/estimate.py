@@ -22,7 +22,7 @@ from jumok.training.mixed_precision import autocast_model
 from jumok.training.optimizer import Optimizer
 
 SAMPLED_BATCHES = 64  # whose tokens are counted, evenly spread over the epoch
-TIMED_STEPS = 8  # on some of them
+TIMED_STEPS = 8  # of some of them
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,12 @@ class Cost:
         return max(step, part // processes + self.weight_bytes)
 
 
-def estimate(job: TrainingJob[BatchT], config: TrainingConfig, device: torch.device) -> Cost:
+def estimate(
+    job: TrainingJob[BatchT],
+    config: TrainingConfig,
+    device: torch.device,
+    timed_steps: int = TIMED_STEPS,
+) -> Cost:
     """Time some steps of the first epoch. This changes the weights of the job's model.
 
     The speed is that of this machine under its current load.
@@ -93,7 +98,7 @@ def estimate(job: TrainingJob[BatchT], config: TrainingConfig, device: torch.dev
             optimizer.step(0.0, ema=ema, number=1)
 
     activations = _saved_for_backward(lambda: step(largest), parameters)
-    batches = [sampled[i] for i in _spread(len(sampled), TIMED_STEPS)]
+    batches = [sampled[i] for i in _spread(len(sampled), timed_steps)]
     step(batches[0])  # warm-up: kernels are chosen, memory is allocated
     begin = time.perf_counter()
     for batch in batches:

@@ -16,7 +16,7 @@ from jumok.models import Encoder, EncoderDecoder, TransformerConfig
 from jumok.models.size import MIN_LAYER_BYTES, min_bytes, min_parameter_count
 from jumok.models.weights import named_weights
 from jumok.tasks.recipe.tables import ModelConfig
-from jumok.tasks.runs.setup import check_memory
+from jumok.tasks.runs.new_model import check_memory
 from jumok.training.config import TrainingConfig
 from tests.cli.commands import call
 from tests.errors import raises

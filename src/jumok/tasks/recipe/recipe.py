@@ -25,6 +25,7 @@ from jumok.evaluation.own_metric import METRICS
 from jumok.models.config import TransformerConfig
 from jumok.nn.losses import LOSSES
 from jumok.tasks.own_model import check_own_recipe
+from jumok.tasks.recipe.auto_size import with_auto_size
 from jumok.tasks.recipe.extensions import check_extensions
 from jumok.tasks.recipe.fixed_values import check_values, for_task, with_key
 from jumok.tasks.recipe.inherited_config import INHERITED, inherit_model_config
@@ -40,7 +41,7 @@ from jumok.tasks.recipe.tables import (
     VocabularyRecipe,
     WindowConfig,
 )
-from jumok.tasks.registry import TASKS, get_task, tasks_with
+from jumok.tasks.registry import TASKS, TRANSFORMER, get_task, tasks_with
 from jumok.terminal import print_notice
 from jumok.training.config import TrainingConfig
 
@@ -110,6 +111,7 @@ class Recipe:
         get_task(self.task).check_recipe(self)
         _check_pairs(self)
         _check_method(self)
+        _check_size(self)
         _check_ranking(self)
         if self.training.lora.rank and not self.model.init:
             raise RecipeError(
@@ -237,7 +239,7 @@ def load_recipe(source: str, overrides: Overrides = ()) -> Recipe:
                     init=init,
                 )
             )
-        return _recipe_with(pretrained or tree, overrides)
+        return _recipe_with(pretrained or with_auto_size(tree, overrides) or tree, overrides)
     builtin = builtin_recipes()
     if source not in builtin:
         raise RecipeError(
@@ -402,6 +404,21 @@ def _check_unused(recipe: Recipe) -> None:
     if model.kind != "encoder":
         alone = "; only an encoder can be token vectors alone"
         check_range("model.n_layers", model.n_layers, "[1, inf)", alone)
+
+
+def _check_size(recipe: Recipe) -> None:
+    """Raise InputError for a size by the minutes of a training that has none, or another start."""
+    if recipe.model.size == "given":
+        return
+    if recipe.training.minutes is None:
+        raise RecipeError(
+            "recipe.size_without_minutes",
+            'training.minutes must be set with model.size = "auto", which chooses the size of the '
+            "model by it; set it, or leave model.size out",
+        )
+    fixed: dict[str, object] = {"model.init": "", "model.architecture": TRANSFORMER}
+    fixed |= dict.fromkeys(["model.d_embedding", "model.d_head", "model.n_kv_heads"])
+    check_values(recipe, fixed, with_key('model.size = "auto"'))
 
 
 def check_pretokenized(recipe: Recipe) -> None:

@@ -29,6 +29,7 @@ class ModelConfig(TransformerConfig):
     generator_layers: int = 4
     init: str = ""  # a run or checkpoint whose tokenizer and backbone weights to use
     candidates: tuple[str, ...] = ()  # with training.method: the best of them becomes `init`
+    size: Literal["given", "auto"] = "given"  # auto: layers and width by training.minutes
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,9 +13,8 @@ from jumok.data.config import DataConfig
 from jumok.data.load import load_splits
 from jumok.data.splits import SEQUENCES, Splits
 from jumok.data.table import Table
-from jumok.device import find_device, memory_bytes, tune_threads
+from jumok.device import find_device, tune_threads
 from jumok.errors import InputError, Message, and_list
-from jumok.models.size import min_bytes, min_parameter_count
 from jumok.models.weights import named_weights
 from jumok.nn.lora import add_lora
 from jumok.pretrained.hub import find_model
@@ -26,13 +25,14 @@ from jumok.tasks.inputs.text_encoder import TextInputs
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair, non_default_keys
 from jumok.tasks.own_model import check_own_model
 from jumok.tasks.recipe.recipe import Recipe, candidate_recipes, check_pretokenized
-from jumok.tasks.recipe.tables import ModelConfig, VocabularyRecipe
-from jumok.tasks.registry import TRANSFORMER, get_task
+from jumok.tasks.recipe.tables import VocabularyRecipe
+from jumok.tasks.registry import get_task
+from jumok.tasks.runs.choose_size import choose_size
+from jumok.tasks.runs.new_model import build_model
 from jumok.tasks.shared.recipe_job import RecipeJob
 from jumok.tasks.shared.text_job import TextJob
 from jumok.terminal import print_notice
 from jumok.text.sentencepiece import SentencePieceTokenizer
-from jumok.training.config import TrainingConfig
 from jumok.training.layer_decay import frozen_parameters
 
 if TYPE_CHECKING:  # imported where a model is initialized, or a linear one is fitted
@@ -43,7 +43,6 @@ if TYPE_CHECKING:  # imported where a model is initialized, or a linear one is f
 UNBALANCED = 2  # times the rows of the rarest label
 LARGE_BYTES = 10_000_000  # of training files that are read and tokenized for seconds
 MAX_NAMES = 3
-WEIGHT_COPIES = 4  # float32 per weight: itself, its gradient, AdamW's two moments
 
 
 @dataclass(frozen=True)
@@ -90,6 +89,8 @@ def _prepare(recipe: Recipe, splits: Splits, device: torch.device) -> TrainingSe
     task = get_task(recipe.task)
     tokenizers = get_tokenizers(recipe, splits.train)
     check_tokenizers(recipe, tokenizers)
+    if recipe.model.size == "auto":
+        recipe = choose_size(recipe, splits, tokenizers, device)
     sized = recipe.with_vocabulary(*tokenizers.sizes)
     model = build_model(sized, splits.labels, device)
     check_own_model(sized, model, splits.labels)
@@ -273,40 +274,6 @@ def check_tokenizers(recipe: Recipe, tokenizers: TokenizerPair) -> None:
         required.append("sep_id")
     for name in required:
         getattr(source, name)  # raises for a missing piece
-
-
-def build_model(recipe: Recipe, labels: tuple[str, ...], device: torch.device) -> nn.Module:
-    """The model of a recipe on a device; its initial weights are determined by the seed.
-
-    Raises InputError, before it is built, for a model that does not fit into memory.
-    """
-    torch.manual_seed(derive_seed(recipe.seed, "weights"))
-    if recipe.model.architecture == TRANSFORMER:
-        check_memory(recipe.model, recipe.training)
-    return get_task(recipe.task).new_model(recipe.model, labels).to(device)
-
-
-def check_memory(config: ModelConfig, training: TrainingConfig) -> None:
-    """Raise InputError for a model whose weights alone do not fit into memory in training.
-
-    Activations, which `jumok train --dry-run` measures, are not included. Frozen weights have no
-    gradient, and each process of a sharded training has a part of the weights.
-    """
-    if config.kind == "encoder_decoder" and config.n_decoder_layers is None:
-        config = replace(config, n_decoder_layers=config.n_layers)
-    trains_all = not training.freeze and not training.lora.rank and training.sharding == "none"
-    required = min_bytes(config, copies=WEIGHT_COPIES if trains_all else 1)
-    available = memory_bytes()
-    if required > available:
-        raise InputError(
-            "run.model_too_large",
-            "the model must fit into the {available:,.0f} GB of this machine, got at least "
-            "{min_parameter_count:,} parameters, which need {required:,.0f} GB in training; "
-            "reduce model.d_model, d_ff, n_layers, max_length or the vocabulary",
-            available=available / 2**30,
-            min_parameter_count=min_parameter_count(config),
-            required=required / 2**30,
-        )
 
 
 def add_adapters(recipe: Recipe, model: nn.Module) -> None:

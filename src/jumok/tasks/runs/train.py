@@ -26,14 +26,15 @@ from jumok.processes import (
     raise_together,
 )
 from jumok.tasks.pipeline.outputs import EvaluationResult
+from jumok.tasks.recipe.auto_size import with_size
 from jumok.tasks.recipe.recipe import Recipe, candidate_recipes
 from jumok.tasks.registry import get_task
 from jumok.tasks.runs.check_data import report_on
 from jumok.tasks.runs.evaluate import evaluate, report_bad_rows
+from jumok.tasks.runs.new_model import build_model
 from jumok.tasks.runs.run import Run
 from jumok.tasks.runs.setup import (
     add_adapters,
-    build_model,
     fit_first,
     initialize_weights,
     prepare_training,
@@ -137,11 +138,14 @@ def _already_started(recipe: Recipe, run: Run, processes: ProcessGroup) -> bool:
 def has_recipe(run: Run, recipe: Recipe) -> bool:
     """Whether this is the recipe of the run, wherever relative paths of its data begin.
 
-    What the data have decided may differ: the candidate, the class weights and the metric.
+    What the data and the machine have decided may differ: the candidate, the class weights, the
+    metric and the size.
     """
     found = run.recipe()
     weights, metric = found.training.class_weights, found.metric
     for each in candidate_recipes(recipe):
+        if each.model.size == "auto":
+            each = with_size(each, found.model.n_layers, found.model.d_model)
         if each.training.class_weights == "auto":
             training = replace(each.training, class_weights=weights)
             each = replace(each, training=training, metric=each.metric or metric)

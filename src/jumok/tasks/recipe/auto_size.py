@@ -1,0 +1,79 @@
+"""The size of a model by the minutes of its training: `model.size = "auto"`.
+
+Letters: N weights without the tables of tokens, D tokens read, U tokens of an epoch.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from jumok.config_io import ConfigDict, Overrides, apply_overrides
+from jumok.tasks.registry import TASKS, TRANSFORMER
+
+if TYPE_CHECKING:
+    from jumok.tasks.recipe.recipe import Recipe
+
+# Layers and d_model, each about twice the weights of the one before.
+SIZES = ((1, 128), (2, 128), (3, 192), (4, 256), (6, 320), (6, 512), (8, 768), (12, 1024))
+CHOSEN = ("n_layers", "d_model", "n_heads", "d_ff")  # by `model.size = "auto"`
+D_HEAD = 64
+# The loss of N and D without its constant: Hoffmann et al. (2022), section D.3.
+A, ALPHA = 406.4, 0.34
+B, BETA = 410.7, 0.28
+HALF_LIFE = 15.4  # repetitions that count, R* of Muennighoff et al. (2023), section 6.1
+
+
+def with_auto_size(recipe: Mapping[str, Any], overrides: Overrides) -> ConfigDict | None:
+    """A user's recipe with `model.size = "auto"`, or None where it says how large the model is.
+
+    It is the default of a training from scratch that ends by `training.minutes` alone and sets no
+    number of layers, width or heads; a pre-norm Transformer and a linear schedule are then, too.
+    """
+    tree = apply_overrides(recipe, overrides)
+    model, training = tree.get("model", {}), tree.get("training", {})
+    if (
+        tree.get("task") not in TASKS
+        or not isinstance(model, dict)
+        or not isinstance(training, dict)
+        or "minutes" not in training
+        or {"steps", "epochs"} & training.keys()
+        or {*CHOSEN, "d_head", "n_kv_heads", "d_embedding", "size"} & model.keys()
+        or model.get("init")
+        or model.get("architecture", TRANSFORMER) != TRANSFORMER
+    ):
+        return None
+    begin = {"size": "auto", "norm_first": True}
+    defaults = {"schedule": "linear", "learning_rate": 1.5e-3, "ema_decay": 0.99}
+    return {
+        **recipe,
+        "model": {**begin, **recipe.get("model", {})},
+        "training": {**defaults, **recipe.get("training", {})},
+    }
+
+
+def with_size(recipe: "Recipe", n_layers: int, d_model: int) -> "Recipe":
+    """The recipe with a model of this depth and width; the rest of [model] stays."""
+    model = replace(
+        recipe.model,
+        n_layers=n_layers,
+        d_model=d_model,
+        n_heads=d_model // D_HEAD,
+        d_ff=4 * d_model,
+        size="given",
+    )
+    return replace(recipe, model=model)
+
+
+def expected_loss(weights: float, tokens: float, tokens_per_epoch: float) -> float:
+    """The part of the loss that falls with N and D; repeated tokens count less and less.
+
+    >>> expected_loss(1e6, 4e6, 4e6) < expected_loss(1e6, 2e6, 4e6)  # more training
+    True
+    >>> expected_loss(1e6, 40e6, 4e6) > expected_loss(1e6, 40e6, 40e6)  # ten times the same
+    True
+    """
+    repeated = max(tokens / tokens_per_epoch - 1, 0.0)
+    unique = min(tokens, tokens_per_epoch)
+    useful = unique * (1 + HALF_LIFE * -math.expm1(-repeated / HALF_LIFE))
+    return float(A / weights**ALPHA + B / useful**BETA)
