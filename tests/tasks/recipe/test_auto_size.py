@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from jumok.errors import RecipeError
-from jumok.tasks.recipe.auto_size import SIZES, expected_loss
+from jumok.tasks.recipe.auto_size import SIZES
 from jumok.tasks.recipe.recipe import Recipe, load_recipe
+from jumok.tasks.runs.setup import prepare_training
 from jumok.tasks.runs.train import has_recipe, resume, train
 from tests.errors import raises
 
@@ -50,6 +52,17 @@ def test_minutes_alone_choose_the_size(
     assert f"{model.n_layers} layers of d_model {model.d_model} for 0.02" in capsys.readouterr().err
     assert has_recipe(run, recipe)
     assert resume(run.folder).results["parameters"] == run.results()["parameters"]
+
+
+def test_more_minutes_give_a_larger_model(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With few rows more tokens for each weight would need more pairs than these."""
+    monkeypatch.setattr("jumok.tasks.runs.choose_size.TOKENS_PER_WEIGHT", 0.02)
+    sizes = []
+    for minutes in (0.001, 60):
+        recipe = load_recipe(str(file), [f"training.minutes={minutes}"])
+        model = prepare_training(recipe, torch.device("cpu")).recipe.model
+        sizes.append(SIZES.index((model.n_layers, model.d_model)))
+    assert sizes[0] == 0 < sizes[1]
 
 
 @pytest.mark.parametrize(

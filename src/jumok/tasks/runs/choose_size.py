@@ -5,13 +5,14 @@ import time
 from typing import Any
 
 import torch
+from torch import nn
 
 from jumok.data.splits import Splits
 from jumok.errors import Message
 from jumok.models.weights import named_weights
 from jumok.ranks import is_main_process
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
-from jumok.tasks.recipe.auto_size import SIZES, expected_loss, with_size
+from jumok.tasks.recipe.auto_size import SIZES, TOKENS_PER_WEIGHT, useful_tokens, with_size
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.registry import get_task
 from jumok.tasks.runs.new_model import build_model
@@ -25,15 +26,16 @@ TIMED_STEPS = 3  # of each size
 def choose_size(
     recipe: Recipe, splits: Splits, tokenizers: TokenizerPair, device: torch.device
 ) -> Recipe:
-    """The recipe with the size that promises the lowest loss after `training.minutes`.
+    """The recipe with the largest model that reads enough tokens in `training.minutes`.
 
-    Some steps of each size are timed, from small to large, until a larger one promises no less; the
-    speed is that of this machine under its current load. Prints what was chosen.
+    Enough are TOKENS_PER_WEIGHT for each weight of its layers. Some steps of each size are timed,
+    from small to large; the speed is that of this machine under its current load. Prints what was
+    chosen.
     """
     assert recipe.training.minutes is not None  # checked with the recipe
     started = time.monotonic()
     job: RecipeJob[Any] | None = None
-    best, lowest, notice = recipe, float("inf"), None
+    best, notice = recipe, None
     for n_layers, d_model in SIZES:
         each = with_size(recipe, n_layers, d_model)
         full = each.with_vocabulary(*tokenizers.sizes)
@@ -44,15 +46,10 @@ def choose_size(
         trial.recipe, trial.model = full, model
         cost = estimate(trial, full.training, device, timed_steps=TIMED_STEPS)
         tokens = 60 * recipe.training.minutes * cost.tokens_per_second
-        weights = sum(
-            weight.numel()
-            for name, weight in named_weights(model).items()
-            if "embedding" not in name
-        )
-        loss = expected_loss(weights, tokens, cost.tokens_per_epoch)
-        if loss >= lowest:
+        enough = TOKENS_PER_WEIGHT * _weights_of_layers(model)
+        if notice is not None and useful_tokens(tokens, cost.tokens_per_epoch) < enough:
             break
-        best, lowest = each, loss
+        best = each
         notice = Message(
             "train.size_chosen",
             "{n_layers} layers of d_model {d_model} for {minutes:g} minutes: {speed:,.0f} "
@@ -67,3 +64,14 @@ def choose_size(
     if notice is not None and is_main_process():
         print_notice(notice)
     return best
+
+
+def _weights_of_layers(model: nn.Module) -> int:
+    """The weights without the tables of tokens and positions."""
+    tables = {
+        id(weight)
+        for module in model.modules()
+        if isinstance(module, nn.Embedding)
+        for weight in module.parameters()
+    }
+    return sum(p.numel() for p in named_weights(model).values() if id(p) not in tables)
