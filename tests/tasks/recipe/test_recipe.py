@@ -7,6 +7,7 @@ import pytest
 from jumok.config_io import from_dict, read_toml
 from jumok.errors import InputError
 from jumok.tasks.recipe.recipe import Recipe, builtin_recipes, load_recipe
+from jumok.tasks.registry import TASKS, get_task
 from tests.errors import raises
 from tests.tiny_runs import REVIEWS
 
@@ -114,10 +115,20 @@ SEQUENCES, MASKED = "task=sequence_to_sequence", "task=masked_language_modeling"
 LANGUAGE = ("task=language_modeling", "model.kind=decoder")
 
 
+@pytest.mark.parametrize("task", TASKS.names())
+def test_the_kind_of_the_model_follows_from_the_task(task: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('data.pair = "pair"\ndata.train = "texts.tsv"\ntraining.steps = 1\n')
+    if task != "similarity":
+        path.write_text(path.read_text().replace('data.pair = "pair"\n', ""))
+    recipe = load_recipe(str(path), [f"task={task}", 'model.init=""'])
+    assert recipe.model.kind == get_task(task).kinds[0]
+
+
 @pytest.mark.parametrize(
     ("overrides", "code"),
     [
-        ([SEQUENCES], "recipe.model_kind_not_for_task"),
+        ([SEQUENCES, "model.kind=encoder"], "recipe.model_kind_not_for_task"),
         (
             [SEQUENCES, "model.kind=encoder_decoder", "data.pieces=true"],
             "recipe.fixed_value",

@@ -263,7 +263,6 @@ def recipe_of_file(file: str, task: str, overrides: Overrides = ()) -> Recipe:
         "name": "data",
         "task": task,
         "training": {"epochs": 1},
-        "model": {"kind": get_task(task).kinds[0]},
         "data": {"train": file},
     }
     return _recipe_with(with_pretrained(tree, overrides) or tree, overrides)
@@ -286,7 +285,15 @@ def candidate_recipes(recipe: Recipe) -> list[Recipe]:
 
 def _recipe_with(tree: Mapping[str, Any], overrides: Overrides) -> Recipe:
     tree = inherit_model_config(tree, overrides)
-    return from_dict(recipe_class(tree.get("task")), tree)
+    return from_dict(recipe_class(tree.get("task")), _with_kind(tree))
+
+
+def _with_kind(tree: ConfigDict) -> ConfigDict:
+    """The tables with the first kind of model of the task, unless they or `model.init` set one."""
+    task, model = tree.get("task"), tree.get("model", {})
+    if not isinstance(task, str) or task not in TASKS or not isinstance(model, dict):
+        return tree  # which is refused
+    return {**tree, "model": {"kind": get_task(task).kinds[0], **model}}
 
 
 def load_run_recipe(path: Path) -> Recipe:
