@@ -102,7 +102,7 @@ def test_invalid_training_arguments(tmp_path: Path) -> None:
     with raises(InputError, "text.no_training_text"):
         run("train", "--out", out)
     with raises(InputError, "text.vocabulary_too_large"):
-        run("train", "--out", out, stdin="가나다\n")
+        run("train", "--out", out, "--size", "7999", stdin="가나다\n")
     source = packed(table(CORPUS), tmp_path / "t.tsv")
     with raises(InputError, "file.no_column_header"):
         run("train", str(source), "--column", "text", "--out", out)

@@ -15,6 +15,7 @@ from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import load_recipe
+from jumok.tasks.recipe.tables import VocabularyRecipe
 from jumok.tasks.registry import get_task
 from jumok.tasks.runs.evaluate import evaluate, evaluation_tables
 from jumok.tasks.runs.setup import train_or_load
@@ -22,6 +23,7 @@ from jumok.tasks.runs.train import resume, train
 from jumok.tasks.sequence_to_sequence import Seq2SeqJob, Seq2SeqTask
 from tests.errors import raises
 from tests.shared_data import shared_data
+from tests.tasks.tiny_jobs import splits
 from tests.tiny_runs import readings
 
 TWO = ["vocabulary.joint=false", "vocabulary.size=29", "vocabulary.target_size=28"]
@@ -141,7 +143,7 @@ def test_the_encoder_of_another_task_and_own_targets(
     [
         (
             [*TWO, "vocabulary.target_size=900"],
-            r"vocabulary of the targets \(vocabulary\.target_size\): size must be at most 36",
+            r"vocabulary of the targets: vocabulary\.target_size must be at most 36",
         ),
         ([*TWO, "decoding.pattern=[A-Z](a"], r"has a \( without its \)"),
         ([*TWO, "decoding.prefix=ABC"], "decoding.prefix_not_in_vocabulary"),
@@ -252,6 +254,16 @@ def test_invalid_ensembles(reading_run: Path, two_sided: Pipeline, review_run: P
 
 
 # Data
+
+
+def test_a_default_size_is_that_of_few_texts(capsys: pytest.CaptureFixture[str]) -> None:
+    few = splits([("삼백이십", "320"), ("백오", "105")] * 10, ["source", "target"]).train
+    made = train_or_load(VocabularyRecipe(joint=False), few)
+    printed = capsys.readouterr().err
+    for key, size in zip(("vocabulary.size", "vocabulary.target_size"), made.sizes, strict=True):
+        assert f"{key} is {size} instead of 8,000" in printed
+    train_or_load(VocabularyRecipe(kind="char"), few)
+    assert not capsys.readouterr().err
 
 
 RECIPES = ("multi30k-en-de", "multi30k-en-fr", "koen", "enko", "chatbot")

@@ -7,6 +7,7 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import sentencepiece
@@ -103,6 +104,20 @@ def test_texts_full_of_special_pieces_train_words_not_specials() -> None:
     assert vocabulary.decode(ids) == "한글[CLS]한글 [CLS] [PAD]"
 
 
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+@pytest.mark.parametrize("byte_fallback", [False, True])
+def test_the_default_size_is_what_the_texts_allow(
+    kind: Literal["unigram", "bpe"], byte_fallback: bool
+) -> None:
+    texts = ["가나다", "나다라"] * 20
+    found = len(
+        SentencePieceTokenizer.train(texts, VocabularyConfig(kind, byte_fallback=byte_fallback))
+    )
+    with raises(InputError, f"vocabulary.size must be at most {found} for these texts, got 7999"):
+        more = VocabularyConfig(kind, 7999, byte_fallback=byte_fallback)
+        SentencePieceTokenizer.train(texts, more, "vocabulary.size")
+
+
 @pytest.mark.parametrize(
     ("texts", "config", "message"),
     [
@@ -113,7 +128,7 @@ def test_texts_full_of_special_pieces_train_words_not_specials() -> None:
             VocabularyConfig(size=9),
             "text.vocabulary_too_small",
         ),
-        (["가나"], VocabularyConfig(), "text.vocabulary_too_large"),
+        (["가나"], VocabularyConfig(size=7999), "text.vocabulary_too_large"),
         (["가나", "다\0"], VocabularyConfig(), "text.nul"),
     ],
 )

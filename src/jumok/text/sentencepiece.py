@@ -56,6 +56,7 @@ _TEXTS_OF_A_THREAD = 32  # a list of fewer is slower than one text after the oth
 _TEXTS_PER_BATCH = 4_096
 _LINE_BREAKS = re.compile(r"[\r\n\t]+")
 
+DEFAULT_SIZE = 8000  # of a vocabulary; fewer where the texts have fewer pieces
 MAX_PIECES = 10_000_000  # SentencePiece counts seeds, a dozen for each piece, in 31 bits
 
 
@@ -71,7 +72,8 @@ class VocabularyConfig:
 
     # unigram: better segmentation of Korean; bpe: faster; char: every character is a piece
     kind: Literal["unigram", "bpe", "char"] = "unigram"
-    size: int = 8000  # all pieces, special ones included; for single characters the maximum
+    # all pieces, special ones included; by default, and for single characters, the maximum
+    size: int = DEFAULT_SIZE
     normalization: Literal["nfc", "none"] = "nfc"  # never NFKC, which breaks ㅋㅋ, ㈜ and …
     character_coverage: float = 0.9995  # characters rarer than this fraction become [UNK]
     byte_fallback: bool = False  # spell the others as UTF-8 bytes: no [UNK], 256 more pieces
@@ -164,12 +166,13 @@ class SentencePieceTokenizer(SpecialIds):
 
     @classmethod
     def train(
-        cls, texts: Iterable[str], config: VocabularyConfig | None = None
+        cls, texts: Iterable[str], config: VocabularyConfig | None = None, key: str = "size"
     ) -> "SentencePieceTokenizer":
         """Train a vocabulary on texts; the same texts and config give the same bytes.
 
         Nothing is written to disk. Each line of a text is a separate example; empty lines are
-        skipped.
+        skipped. Raises InputError for texts that have fewer pieces than `config.size`, which the
+        message calls `key`; with the default size the vocabulary is smaller.
         """
         config = config or VocabularyConfig()
         lines = _Lines(texts, config)
@@ -183,7 +186,7 @@ class SentencePieceTokenizer(SpecialIds):
                 raise TokenizerError(
                     "text.no_training_text", "no text to train a vocabulary on; give some lines"
                 ) from None
-            raise TokenizerError(_explain(str(error), config)) from None
+            raise TokenizerError(_explain(str(error), config, key)) from None
         data = model.getvalue()
         if config.kind == "char":
             data = clear_scores(data)
@@ -460,7 +463,7 @@ def _train(lines: Iterable[str], model: io.BytesIO, config: VocabularyConfig) ->
         character_coverage=config.character_coverage,
         byte_fallback=config.byte_fallback,
         # Pieces of one character are those that there are: size is a limit then, as for "char".
-        hard_vocab_limit=config.max_piece_length > 1,
+        hard_vocab_limit=config.max_piece_length > 1 and config.size != DEFAULT_SIZE,
         split_digits=config.split_digits,
         max_sentencepiece_length=config.max_piece_length,
         required_chars=config.required_characters,
@@ -486,14 +489,15 @@ def _train(lines: Iterable[str], model: io.BytesIO, config: VocabularyConfig) ->
     )
 
 
-def _explain(message: str, config: VocabularyConfig) -> Message:
+def _explain(message: str, config: VocabularyConfig, key: str) -> Message:
     """An error message of SentencePiece in one sentence with what to try."""
     most = re.search(r"value <= (\d+)", message)
     if most:
         return Message(
             "text.vocabulary_too_large",
-            "size must be at most {most} for these texts, got {size}; set size to {most} or less, "
+            "{key} must be at most {most} for these texts, got {size}; set it to {most} or less, "
             "or give more text",
+            key=key,
             most=most[1],
             size=config.size,
         )
@@ -501,8 +505,9 @@ def _explain(message: str, config: VocabularyConfig) -> Message:
     if least:
         return Message(
             "text.vocabulary_too_small",
-            "size must be at least {least}, the special pieces and every character, got {size}; "
-            "set size to {least} or more, or lower character_coverage",
+            "{key} must be at least {least}, the special pieces and every character, got {size}; "
+            "set it to {least} or more, or lower character_coverage",
+            key=key,
             least=least[1],
             size=config.size,
         )

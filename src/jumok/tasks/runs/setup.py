@@ -32,7 +32,7 @@ from jumok.tasks.runs.new_model import build_model
 from jumok.tasks.shared.recipe_job import RecipeJob
 from jumok.tasks.shared.text_job import TextJob
 from jumok.terminal import print_notice
-from jumok.text.sentencepiece import SentencePieceTokenizer
+from jumok.text.sentencepiece import DEFAULT_SIZE, SentencePieceTokenizer
 from jumok.training.layer_decay import frozen_parameters
 
 if TYPE_CHECKING:  # imported where a model is initialized, or a linear one is fitted
@@ -235,11 +235,11 @@ def _target_tokenizer(table: VocabularyRecipe, train: Table) -> SentencePieceTok
     """The second tokenizer, of the targets."""
     target = replace(table, file=table.target_file, size=table.target_size or table.size)
     try:
-        return _train_or_load(target, train.column("target"))
+        return _train_or_load(target, train.column("target"), "vocabulary.target_size")
     except InputError as error:
         raise InputError(
             "run.target_vocabulary",
-            "vocabulary of the targets (vocabulary.target_size): {error}",
+            "vocabulary of the targets: {error}",
             error=error,
         ) from error
 
@@ -253,10 +253,25 @@ def vocabulary_texts(train: Table, pieces: bool) -> Iterator[str]:
         yield from TextInputs.from_table(train, pieces)
 
 
-def _train_or_load(table: VocabularyRecipe, texts: Iterable[str]) -> SentencePieceTokenizer:
+def _train_or_load(
+    table: VocabularyRecipe, texts: Iterable[str], key: str = "vocabulary.size"
+) -> SentencePieceTokenizer:
+    """Load the tokenizer, or train it and say so where the texts have fewer pieces than usual."""
     if table.file:
         return SentencePieceTokenizer.load(resolve_vocabulary(table.file))
-    return SentencePieceTokenizer.train(texts, table)
+    tokenizer = SentencePieceTokenizer.train(texts, table, key)
+    size, limits = len(tokenizer), table.kind == "char" or table.max_piece_length == 1
+    if size < table.size == DEFAULT_SIZE and not limits and is_main_process():
+        print_notice(
+            Message(
+                "train.fewer_pieces",
+                "{key} is {size:,} instead of {default:,}: these texts have no more pieces",
+                key=key,
+                size=size,
+                default=table.size,
+            )
+        )
+    return tokenizer
 
 
 def check_tokenizers(recipe: Recipe, tokenizers: TokenizerPair) -> None:
