@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from jumok.decoding import DecodingConfig
 from jumok.nn.losses import rdrop_kl
 from jumok.nn.masks import AttentionMask
 from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqBatch, Seq2SeqEncoder
@@ -154,6 +155,18 @@ def test_development_score() -> None:
     assert dev.loss == pytest.approx(np.sum(losses) / units, rel=1e-5)
     assert dev.metric == "exact_match"
     assert 0.0 <= dev.score <= 1.0
+
+
+def test_an_untrained_model_generates_little_more_than_the_dev_targets() -> None:
+    job = sequence_job(ROWS, {"max_length": 400})
+    job.model.eval()
+    steps: list[int] = []
+    job.model.output.register_forward_hook(lambda *_: steps.append(1))
+    job.recipe = replace(job.recipe, decoding=DecodingConfig(max_length=400))
+    with torch.inference_mode():
+        job.evaluate()
+    longest = int(job.dev_ids[1].lengths.max())
+    assert longest < len(steps) <= 2 * longest + 10
 
 
 def test_the_dev_loss_has_no_label_smoothing() -> None:

@@ -48,6 +48,7 @@ from jumok.training.job import DevResult
 from jumok.unicode_forms import normalize
 
 MAX_EXAMPLES = 30  # in a report
+LONGER, EXTRA = 2, 10  # times the longest dev target, and tokens more: longer outputs are wrong
 
 
 class Seq2SeqTask(GenerativeTask):
@@ -278,7 +279,8 @@ class Seq2SeqJob(RecipeJob[Seq2SeqBatch]):
         """The recipe's metric on the development pairs, and their mean loss per token.
 
         Targets are generated greedily, whatever search the recipe specifies for the test; the loss
-        is without label smoothing.
+        is without label smoothing. An output ends at the latest at twice the tokens of the longest
+        dev target and 10 more, since a model of few steps would repeat itself to the last position.
         """
 
         def dev_loss(examples: NDArray[np.int64]) -> tuple[float, int]:
@@ -288,12 +290,13 @@ class Seq2SeqJob(RecipeJob[Seq2SeqBatch]):
         index_batches = batches_by_length(self.dev_ids[0], EVAL_BATCH_TOKENS)
         losses = distributed_map(index_batches, dev_loss, processes, JSON_CODEC)
         total, n_targets = sum(loss for loss, _ in losses), sum(n for _, n in losses)
+        longest = LONGER * int(self.dev_ids[1].lengths.max(initial=0)) + EXTRA
         outputs = generate_all(
             self.model,
             self.dev_ids[0],
             self.tokenizer.padding_id,
             GenerationRequest(
-                greedy_config(self.recipe.decoding),
+                greedy_config(self.recipe.decoding).capped_at(longest),
                 end_id=self.target_tokenizer.eos_id,
                 tokenizer=self.target_tokenizer,
             ),
