@@ -32,6 +32,17 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
+def test_a_compiler_that_fails_leaves_the_kernel_out(tmp_path: Path) -> None:
+    compiler = tmp_path / "compiler"
+    compiler.write_text("#!/bin/sh\necho error: too busy >&2\nexit 1\n", encoding="ascii")
+    compiler.chmod(0o700)
+    wheel = built(tmp_path, CXX=str(compiler))
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert not [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".so")]
+    assert not (ROOT / "build" / "kernel").exists()
+
+
+@pytest.mark.slow
 def test_the_wheel_holds_recipes_font_licences_and_types(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     package = ROOT / "src" / "jumok"

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -170,6 +171,24 @@ def test_compiler_timeout_raises_kernel_error(
     with raises(KernelError, "kernel.compilation_timeout"):
         build.kernel_path.__wrapped__(bundled=False)
     assert len(calls.read_text("ascii").splitlines()) == 1
+
+
+def test_a_timeout_ends_what_the_compiler_has_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver, started = tmp_path / "driver", tmp_path / "started"
+    driver.write_text(f"#!/bin/sh\nsleep 60 &\necho $! > {started}\nwait\n", encoding="ascii")
+    driver.chmod(0o700)
+    monkeypatch.setattr(build, "COMPILE_TIMEOUT", 2)
+    with raises(KernelError, "kernel.compilation_timeout"):
+        build.compile_kernel(GENERIC, tmp_path / "kernel.so", str(driver))
+    status = Path("/proc") / started.read_text("ascii").strip() / "stat"
+    for _ in range(100):  # a killed process may remain until its parent asks for its exit code
+        if not status.exists() or " Z " in status.read_text("ascii"):
+            break
+        time.sleep(0.1)
+    else:
+        pytest.fail("what the compiler started still runs")
 
 
 def test_unloadable_kernel_raises_kernel_error(tmp_path: Path) -> None:

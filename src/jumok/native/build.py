@@ -10,6 +10,7 @@ import hashlib
 import logging
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -200,22 +201,10 @@ def compile_kernel(
         ) from None
     os.close(descriptor)
     try:
-        done = subprocess.run(  # noqa: S603  (the user's own compiler)
-            [
-                compiler,
-                *compile_flags(instruction_set),
-                "-o",
-                name,
-                str(SOURCE_FOLDER / SOURCES[part]),
-            ],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=COMPILE_TIMEOUT,
-        )
-        if done.returncode != 0:
-            message = next((line for line in done.stderr.splitlines() if "error" in line), "")
+        source = str(SOURCE_FOLDER / SOURCES[part])
+        code, output = _run([compiler, *compile_flags(instruction_set), "-o", name, source])
+        if code != 0:
+            message = next((line for line in output.splitlines() if "error" in line), "")
             raise KernelError(
                 "kernel.not_compiled",
                 "{compiler} cannot compile the C++ kernel ({message}); set CXX to another "
@@ -245,6 +234,27 @@ def compile_kernel(
         ) from error
     finally:
         Path(name).unlink(missing_ok=True)
+
+
+def _run(command: list[str]) -> tuple[int, str]:
+    """The exit code of a compiler and what it wrote to stderr; on failure none of it runs on."""
+    with subprocess.Popen(  # noqa: S603  (the user's own compiler)
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,  # a driver such as g++ starts the compiler itself, cc1plus
+    ) as process:
+        try:
+            _, output = process.communicate(timeout=COMPILE_TIMEOUT)
+        except BaseException:  # Ctrl-C too, which another session does not get
+            if os.name == "posix":
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
+            raise
+        return process.returncode, output
 
 
 def compile_flags(instruction_set: InstructionSet, machine_type: str = "") -> tuple[str, ...]:
