@@ -1,5 +1,6 @@
 """Text of files in UTF-8: decoding with the place of a fault, and what other files are."""
 
+import codecs
 import re
 from typing import Literal
 
@@ -17,11 +18,18 @@ _HWP = Message("file.a_hangul_document", "a Hangul document (HWP)")
 _PDF = Message("file.a_pdf_file", "a PDF file")
 _IMAGE = Message("file.an_image", "an image")
 _PARQUET = Message("file.a_parquet_file", "a Parquet file")
+_NUMPY = Message("file.a_numpy_file", "a NumPy file")
+_PYTORCH = Message("file.a_pytorch_file", "a PyTorch file")
+_SAFETENSORS = Message("file.a_safetensors_file", "a safetensors file")
+_GGUF = Message("file.a_gguf_file", "a GGUF file")
+_BINARY = Message("file.a_binary_file", "a binary file")
 _PARTS = {  # of zip files
     b"xl/": _SHEET,
     b"word/": _WORD,
     b"Contents/section": _HWP,
     b"content.xml": Message("file.an_opendocument_file", "an OpenDocument file"),
+    b"/data.pkl": _PYTORCH,
+    b".npy": _NUMPY,
 }
 _FIRST_BYTES = {
     b"%PDF-": _PDF,
@@ -29,6 +37,11 @@ _FIRST_BYTES = {
     b"\xff\xd8\xff": _IMAGE,
     b"GIF8": _IMAGE,
     b"PAR1": _PARQUET,
+    b"\x93NUMPY": _NUMPY,
+    b"GGUF\x02\x00": _GGUF,
+    b"GGUF\x03\x00": _GGUF,
+    b"BZh9": Message("file.a_bzip2_file", "a bzip2 file"),
+    b"\x28\xb5\x2f\xfd": Message("file.a_zstandard_file", "a Zstandard file"),
     b"\x1f\x8b": Message("file.a_gzip_file", "a gzip file"),
     b"\xfd7zXZ\x00": Message("file.an_xz_file", "an xz file"),
     b"7z\xbc\xaf\x27\x1c": Message("file.a_7z_file", "a 7z file"),
@@ -39,6 +52,8 @@ _FIRST_BYTES = {
 _SAVE_TABLE = Message(
     "file.save_as_csv", 'save the sheet as "CSV UTF-8" in the program that opens it'
 )
+_UNPACK = Message("file.unpack", "unpack it and name a file in it")
+_NAME_TEXT = Message("file.name_a_text_file", "name a file of text")
 _SAVE_TEXT = Message("file.save_as_text", "save its text as a .txt file in UTF-8")
 _ADVICE = {
     _SHEET.code: _SAVE_TABLE,
@@ -46,13 +61,18 @@ _ADVICE = {
         "file.save_parquet", 'convert it with pandas: read_parquet(FILE).to_json("data.jsonl", '
         'orient="records", lines=True, force_ascii=False)',
     ),
-    _IMAGE.code: Message("file.name_a_text_file", "name a file of text"),
+    **{
+        kind.code: _NAME_TEXT
+        for kind in (_IMAGE, _NUMPY, _PYTORCH, _SAFETENSORS, _GGUF, _BINARY)
+    },
     "file.an_old_office_file": Message(
         "file.save_as_either", 'save a sheet as "CSV UTF-8", a text as a .txt file in UTF-8'
     ),
     "file.a_gzip_file": Message("file.name_it_gz", "give it a name that ends with .gz"),
     "file.an_xz_file": Message("file.name_it_xz", "give it a name that ends with .xz"),
-    "file.a_7z_file": Message("file.unpack", "unpack it and name a file in it"),
+    "file.a_7z_file": _UNPACK,
+    "file.a_bzip2_file": _UNPACK,
+    "file.a_zstandard_file": _UNPACK,
     "file.a_zip_file": Message(
         "file.unpack_or_save", "unpack it, or save what is in it as text in UTF-8"
     ),
@@ -65,16 +85,24 @@ def quote(text: str | bytes, limit: int = 60) -> str:
 
 
 def is_cp949(content: bytes) -> bool:
-    r"""Whether bytes that are not UTF-8 are Hangul in cp949.
+    r"""Whether bytes that are not UTF-8 are mostly Hangul in cp949, apart from ASCII.
 
-    >>> is_cp949("좋다".encode("cp949")), is_cp949(b"\xff\xfe")
-    (True, False)
+    Only the syllables of EUC-KR count, which nearly all texts consist of: many pairs of other
+    bytes are one of the 8,822 syllables that cp949 adds.
+
+    >>> is_cp949("좋다".encode("cp949")), is_cp949(b"\xff\xfe"), is_cp949(b"\x93NUMPY")
+    (True, False, False)
     """
+    if b"\0" in content:
+        return False
     try:
         text = content.decode("cp949")
     except UnicodeDecodeError:
         return False
-    return any("가" <= letter <= "힣" for letter in text)
+    letters = [letter for letter in text if not letter.isascii()]
+    hangul = [letter for letter in letters if "가" <= letter <= "힣"]
+    n_common = sum(len(letter.encode("euc-kr")) == 2 for letter in hangul)  # others have 8 bytes
+    return 2 * n_common > len(letters)
 
 
 def convert_advice(encoding: str = "cp949") -> Message:
@@ -154,7 +182,7 @@ def decode_text(path: object, data: bytes) -> str:
 
 def check_is_text(path: object, start: bytes) -> None:
     """Raise InputError if the first bytes of a file are not those of text in UTF-8."""
-    found = _kind(start) or _encoding(start)
+    found = _kind(start) or _encoding(start) or (_BINARY if _is_binary(start) else None)
     if found:
         advice = convert_advice(found) if isinstance(found, str) else _ADVICE.get(found.code)
         raise InputError(
@@ -181,11 +209,27 @@ def _encoding(start: bytes) -> str:
     return ""
 
 
+def _is_binary(start: bytes) -> bool:
+    r"""Whether the first line has a NUL and is not UTF-8; one of both may be a fault of a text.
+
+    >>> _is_binary(b"\x01\0\xff"), _is_binary(b"a\0b\n\xff")
+    (True, False)
+    """
+    line = start.partition(b"\n")[0]
+    try:
+        codecs.utf_8_decode(line, "strict", False)  # the end of `start` may be in a character
+    except UnicodeDecodeError:
+        return b"\0" in line
+    return False
+
+
 def _kind(start: bytes) -> Message | None:
     """What a file is that is not text; None if it may be text."""
     for first, kind in _FIRST_BYTES.items():
         if start.startswith(first):
             return kind
+    if re.match(rb"(?s).{5}\0{3}\{\s*\"", start):  # the size of the header, and its JSON
+        return _SAFETENSORS
     if not re.match(rb"PK(\x03\x04|\x05\x06)", start):
         return None
     for name, kind in _PARTS.items():

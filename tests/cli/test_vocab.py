@@ -108,7 +108,7 @@ def test_invalid_training_arguments(tmp_path: Path) -> None:
         run("train", str(source), "--column", "text", "--out", out)
     with raises(InputError, "cli.column_needs_file"):
         run("train", "--column", "text", "--out", out, stdin="가나다\n")
-    with raises(InputError, "cli.stdin_not_utf8"):
+    with raises(InputError, "file.bad_text_line"):
         run("train", "--out", out, stdin=b"ok\nab\xff\n")
     with pytest.raises(StorageError, match="cannot be read"):
         run("train", str(tmp_path / "missing.txt"), "--out", out)

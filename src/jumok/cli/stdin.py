@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import BinaryIO, Protocol
 
-from jumok.errors import InputError, Message, UsageError
+from jumok.errors import Message, UsageError
 
 _BLOCK = 2**16  # bytes: what a pipe holds on Linux
 
@@ -85,8 +85,7 @@ def read_lines(stream: LineStream | None = None) -> Iterator[str]:
     characters that texts may not have; the lines before it have been yielded.
     """
     from jumok.text.limits import MAX_TEXT_BYTES
-    from jumok.text.normalization import check_text
-    from jumok.text_files import check_is_text, convert_advice, is_cp949
+    from jumok.text_files import advice_on, check_is_text, decode_line
 
     if stream is None:
         stream = open_stdin()
@@ -105,22 +104,14 @@ def read_lines(stream: LineStream | None = None) -> Iterator[str]:
             )
         if number == 1:
             check_is_text("stdin", content)
-        try:
-            yield check_text(content.decode("utf-8-sig" if number == 1 else "utf-8"))
-        except UnicodeDecodeError as error:
-            hint = Message(
-                "cli.may_be_cp949", "; it may be cp949: {advice}", advice=convert_advice()
-            )
+        text, fault = decode_line(content)
+        if fault:
             raise UsageError(
-                "cli.stdin_not_utf8",
-                "stdin:{number}: byte {start} is not UTF-8 (0x{line:02x}); convert the input to "
-                "UTF-8{hint}",
+                "file.bad_text_line",
+                "{path}:{number}: {fault}; {advice}",
+                path="stdin",
                 number=number,
-                start=error.start + 1,
-                line=line[error.start],
-                hint=hint if is_cp949(content) else "",
-            ) from error
-        except InputError as error:
-            raise UsageError(
-                "cli.stdin_bad_line", "stdin:{number}: {error}", number=number, error=error
-            ) from error
+                fault=fault,
+                advice=advice_on(fault, Message("file.correct_line", "correct the line")),
+            )
+        yield text.removeprefix("\ufeff") if number == 1 else text
