@@ -110,7 +110,7 @@ def test_defaults_round_trip(tmp_path: Path) -> None:
         ({"name": "a", "training": {"rate": "fast"}}, 'training.rate must be a number, got "fast"'),
         (
             {"name": "a", "training": {"kind": "hot"}},
-            "training.kind must be 'warm' or 'cold', got \"hot\"",
+            'training.kind must be "warm" or "cold", got "hot"',
         ),
         ({"name": "a", "training": {"on": 1}}, "training.on must be true or false, got 1"),
         ({"name": "a", "labels": "ab"}, 'labels must be a list, got "ab"; write ["one", '),

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from string import Formatter
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import pytest
 import typer
@@ -21,6 +21,7 @@ import jumok.errors
 from jumok.checks import EXPORT_CHECKS, all_checks
 from jumok.cli import COMMANDS, OPTIONS, command_app, help_text
 from jumok.cli.export import _in_language
+from jumok.config_io import check_choice
 from jumok.data.corpora.registry import CORPORA
 from jumok.errors import InputError, Message
 from jumok.export.report import ExportReport, NotMeasured, NumericComparison, OutputComparison
@@ -32,6 +33,7 @@ from jumok.language import (
     match,
     translate,
 )
+from jumok.tasks.pipeline.text_warnings import EMPTY_TEXT, _text_warnings
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.terminal import text_width
 from tests.cli.commands import call
@@ -441,6 +443,38 @@ def test_errors_in_a_table(korean: None, tmp_path: Path, capsys: Capture) -> Non
     assert "칸 3개인데 2개여야 합니다" in done.err
     assert "text이(가) 비어 있습니다(받은 값: '')" in done.err
     assert "1번째 바이트가 UTF-8이 아니며 cp949일 수 있습니다" in done.err
+
+
+def test_no_text_of_others_is_hidden_by_an_earlier_one(korean: None) -> None:
+    for english, expected in catalogue()["others"].items():
+        names = [f"1f9c{number}" for number in range(english.count("{}"))]
+        assert localize(english.format(*names)) == expected.format(*names)
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("No such option: --foo (Possible options: --log, --out)", "비슷한 옵션: --log, --out"),
+        ("the tokens have a mean probability of 0.50: a, b", "평균 0.50, 확률이 낮은 단어: a, b"),
+        ("part 2: 3 tokens of the text were not read", "2번째 부분: 텍스트에서 읽지 않은 토큰 3개"),
+        (next(_text_warnings(1, 0)).message, "어휘에 없는 문자 1개"),
+        (next(_text_warnings(0, 1)).message, "텍스트에서 읽지 않은 토큰 1개"),
+        (EMPTY_TEXT.message, "텍스트가 비어 있습니다"),
+    ],
+)
+def test_options_and_warnings_in_korean(message: str, expected: str, korean: None) -> None:
+    assert expected in localize(message)
+
+
+def test_decoding_settings_in_korean(korean: None, capsys: Capture) -> None:
+    done = call(capsys, "predict", "note", "겨울은 추워요.")
+    assert done.err.startswith("디코딩 설정: ")
+
+
+def test_choices_in_korean(korean: None) -> None:
+    with pytest.raises(InputError) as raised:
+        check_choice("norm", 1, Literal["layer", "rms", "none"])
+    assert localize(raised.value) == 'norm: "layer", "rms" 또는 "none"여야 합니다 (받은 값: 1)'
 
 
 def test_a_message_of_others_is_translated(korean: None) -> None:

@@ -15,7 +15,7 @@ from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from jumok.atomic_io import read_regular
-from jumok.errors import ConfigError, InputError, Message
+from jumok.errors import ConfigError, InputError, Message, join_messages
 from jumok.safe_json import MAX_DEPTH, is_shallow
 from jumok.text_files import decode_text
 
@@ -227,14 +227,17 @@ def _wrong_type(types: Sequence[Any], value: object, path: str) -> InputError:
     expected = []
     for each in types:
         if get_origin(each) is Literal:
-            expected += [repr(option) for option in get_args(each)]
+            expected += [_shown(option) for option in get_args(each)]
         elif get_origin(each) is tuple:
             n = len(get_args(each))
             expected.append("a list" if get_args(each)[-1] is Ellipsis else f"a list of {n}")
         elif each is not type(None):
             expected.append(_TYPE_NAMES.get(each, "a table"))
     *first, last = expected
-    options = f"{', '.join(first)} or {last}" if first else last
+    options: Message | str = last
+    if first:
+        others = join_messages(", ", first)
+        options = Message("config.either", "{first} or {last}", first=others, last=last)
     known = [x for each in types if get_origin(each) is Literal for x in get_args(each)]
     words = [word for word in known if isinstance(word, str)]
     close = difflib.get_close_matches(value[:80], words, n=1) if isinstance(value, str) else []
@@ -286,7 +289,7 @@ def check_choice(name: str, value: object, type_: object) -> None:
 
     >>> check_choice("norm", "lyaer", Literal["layer", "rms"])
     Traceback (most recent call last):
-    jumok.errors.ConfigError: norm must be 'layer' or 'rms', got "lyaer"; did you mean layer?
+    jumok.errors.ConfigError: norm must be "layer" or "rms", got "lyaer"; did you mean layer?
     """
     types = get_args(type_) if get_origin(type_) in (Union, UnionType) else (type_,)
     literals = [

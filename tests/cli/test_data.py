@@ -132,7 +132,7 @@ def test_check_reports_an_own_file(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     train, dev, missing, similar = result.stdout.splitlines()
     assert train.startswith("train: 37 rows, UTF-8, 18 repeated, 18 of them with another label")
-    assert "1 blank lines, 0 (0.0%) longer than 256 tokens. " in train
+    assert "1 blank line, 0 (0.0%) longer than 256 tokens. " in train
     assert dev.startswith("dev: 4 rows, ")
     assert missing == "dev has no row of the label TRUE"
     assert "'TRUE', 'True'" in similar

@@ -122,7 +122,7 @@ def test_another_type(capsys: Capture, review_run: Path, command: str) -> None:
     texts = ("corpus.txt", "글") if command == "search" else ()
     done = call(capsys, command, review_run, *texts, "--precision", "int4")
     assert (done.code, done.error) == (2, "config.wrong_type")
-    assert "'float32', 'bfloat16' or 'int8', got \"int4\"; did you mean int8?" in done.err
+    assert '"float32", "bfloat16" or "int8", got "int4"; did you mean int8?' in done.err
 
 
 def test_a_model_without_an_encoder(capsys: Capture, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def test_a_file_to_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
     assert done.code == 0
     assert out.read_bytes() == b"# Winter is **cold**.\r\n\r\n"
     assert done.out == ""
-    assert "1 sentences, 1 of them computed, 0 warnings" in done.err
+    assert "sentences: 1, computed: 1, warnings: 0" in done.err
     assert sorted(tmp_path.iterdir()) == [out, source]
 
 
@@ -44,7 +44,7 @@ def test_glossary_and_memory(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert call(capsys, "translate", "note", source, *options).out == "SUMMERTIME is hot.\n"
     again = call(capsys, "translate", "note", source, *options)
     assert again.out == "SUMMERTIME is hot.\n"
-    assert "0 of them computed" in again.err
+    assert "computed: 0" in again.err
     terms.write_text("겨울\n", encoding="utf-8")
     assert call(capsys, "translate", "note", source, *options).error == "documents.not_two_columns"
 

@@ -30,7 +30,7 @@ def test_counts_of_each_split_and_between_them(tmp_path: Path) -> None:
     assert (found.overlap["dev"].inputs, found.overlap["dev"].whole_rows) == (1, 1)
     assert found.missing == {"dev": ("3",)}
     assert [str(message) for message in found.messages()] == [
-        "train: 5 rows, UTF-8, 2 repeated, 1 of them with another label, 1 blank lines, "
+        "train: 5 rows, UTF-8, 2 repeated, 1 of them with another label, 1 blank line, "
         "1 unusable. 1 2, 2 2, 3 1",
         "dev: 2 rows, UTF-8, 0 repeated, 0 blank lines, 1 unusable, 1 also in train. 1 1, 2 1",
         "dev has no row of the label 3",

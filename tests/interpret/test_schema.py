@@ -154,7 +154,7 @@ def changed(path: str, value: Any) -> str:
         (
             "model.kind",
             "stack",
-            "model.kind must be 'encoder', 'decoder' or 'encoder_decoder', got \"stack\"",
+            'model.kind must be "encoder", "decoder" or "encoder_decoder", got "stack"',
         ),
         ("model.norm_eps", "1e-5", 'model.norm_eps must be a number, got "1e-5"'),
         ("model.gated", 1, "model.gated must be true or false, got 1"),
@@ -163,7 +163,7 @@ def changed(path: str, value: Any) -> str:
         ("blocks", [], r"blocks must be one or more different ones, got \[\]"),
         ("blocks.0.keys", "target", "block encoder needs tokens of the side target"),
         ("sides.target", [], r"the sides must have equally many sequences"),
-        ("sides.middle", [], "sides must be 'source' or 'target', got \"middle\""),
+        ("sides.middle", [], 'sides must be "source" or "target", got "middle"'),
         (
             "sides.source.0.spans.0",
             [1],

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jumok.errors import UsageError
+from jumok.errors import Message, UsageError, join_messages
 from jumok.shipped import complete_run
 from jumok.terminal import print_notice
 
 if TYPE_CHECKING:
     from jumok.engine import EngineModel
+    from jumok.engine.generation import GenerationModel
     from jumok.tasks.pipeline.pipeline import Pipeline
 
 
@@ -116,7 +117,7 @@ def find_engine(
 
     engine = find(run, device, precision, decoding)
     if engine is not None and precision is not None:
-        print_notice(f"encoder in {precision}")
+        print_notice(_encoder_in(precision))
     return engine
 
 
@@ -196,15 +197,29 @@ def apply_decoding(
     if pipeline.task.generates:
         from jumok.tasks.pipeline.generation_pipeline import as_generation
 
-        settings.append(f"decoding {as_generation(pipeline).decoding_summary}")
+        settings.append(_decoding(as_generation(pipeline).decoding_summary))
     info = ensemble_info(others, precision)
     if "with" in info:
-        settings.append(f"with {', '.join(map(repr, info['with']))}")
+        runs = ", ".join(map(repr, info["with"]))
+        settings.append(Message("cli.ensemble_with", "with {runs}", runs=runs))
     if "precision" in info:
-        settings.append(f"encoder in {info['precision']}")
+        settings.append(_encoder_in(info["precision"]))
     if settings:
-        print_notice("; ".join(settings))
+        print_notice(join_messages("; ", settings))
     return pipeline
+
+
+def print_decoding(engine: "GenerationModel") -> None:
+    """Print the effective decoding settings to stderr."""
+    print_notice(_decoding(engine.decoding_summary))
+
+
+def _encoder_in(precision: str) -> Message:
+    return Message("cli.encoder_in", "encoder in {precision}", precision=precision)
+
+
+def _decoding(settings: str) -> Message:
+    return Message("cli.decoding_settings", "decoding {settings}", settings=settings)
 
 
 def read_template(file: Path | None) -> str | None:

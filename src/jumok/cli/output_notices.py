@@ -36,7 +36,7 @@ class OutputNotices:
         if self._n_found > MAX_NOTICES:
             print_message(
                 "cli.more_warnings",
-                "jumok: {n:,} more texts have warnings; --json prints them",
+                "jumok: {n:,} more with warnings; --json prints them",
                 n=self._n_found - MAX_NOTICES,
             )
 

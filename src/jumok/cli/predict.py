@@ -22,6 +22,7 @@ from jumok.cli.options import (
     find_engine,
     json_option,
     load_ensemble,
+    print_decoding,
     read_template,
     run_argument,
     with_fast_encoder,
@@ -30,7 +31,7 @@ from jumok.cli.output_notices import OutputNotices
 from jumok.errors import UsageError
 from jumok.language import localize, translate
 from jumok.shipped import complete_run
-from jumok.terminal import command_line, print_message, print_notice, to_json_line
+from jumok.terminal import command_line, print_message, to_json_line
 
 if TYPE_CHECKING:
     from jumok.decoding.config import DecodingConfig
@@ -174,7 +175,7 @@ def _find_model(
     if options.n_best is not None:
         engine = engine.with_decoding(_n_best_overrides(engine.decoding, options.n_best))
     _check_output(engine.decoding, options)
-    print_notice(f"decoding {engine.decoding_summary}")
+    print_decoding(engine)
     return engine
 
 

@@ -14,11 +14,12 @@ from jumok.cli.options import (
     apply_decoding,
     find_engine,
     load_ensemble,
+    print_decoding,
     run_argument,
 )
 from jumok.errors import UsageError
 from jumok.extras import check_installed
-from jumok.terminal import print_message, print_notice
+from jumok.terminal import print_message
 
 if TYPE_CHECKING:
     from jumok.tasks.pipeline.translation import TextModel, TranslatedDocument
@@ -142,7 +143,7 @@ def _open(run: Path, decoding: list[str], device: str) -> "tuple[TextModel, str]
 
     engine = find_engine(run, None, device, decoding)
     if isinstance(engine, GenerationModel):
-        print_notice(f"decoding {engine.decoding_summary}")
+        print_decoding(engine)
         model: TextModel = engine
         settings = f"{engine.run.weights_sha256} {engine.decoding_summary}"
     else:
@@ -180,7 +181,7 @@ def _report(found: "TranslatedDocument") -> None:
         )
     print_message(
         "cli.translated_document",
-        "{sentences:,} sentences, {computed:,} of them computed, {warnings:,} warnings",
+        "sentences: {sentences:,}, computed: {computed:,}, warnings: {warnings:,}",
         sentences=found.sentences,
         computed=found.computed,
         warnings=len(found.warnings),

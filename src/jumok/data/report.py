@@ -114,7 +114,8 @@ def _counts(split: SplitReport) -> Iterator[Message | str]:
         n = split.contradictory
         yield Message("data.n_contradictory", "{n:,} of them with another label", n=n)
     if split.encodings:
-        yield Message("data.n_blank", "{n:,} blank lines", n=split.blank)
+        n = split.blank
+        yield "1 blank line" if n == 1 else Message("data.n_blank", "{n:,} blank lines", n=n)
     if split.bad:
         yield Message("data.n_unusable", "{n:,} unusable", n=split.bad)
 

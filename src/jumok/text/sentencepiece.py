@@ -67,7 +67,7 @@ class VocabularyConfig:
     >>> VocabularyConfig(size=4000, normalization="nfkc")
     Traceback (most recent call last):
         ...
-    jumok.errors.ConfigError: normalization must be 'nfc' or 'none', got "nfkc"; did you mean nfc?
+    jumok.errors.ConfigError: normalization must be "nfc" or "none", got "nfkc"; did you mean nfc?
     """
 
     # unigram: better segmentation of Korean; bpe: faster; char: every character is a piece

@@ -54,7 +54,7 @@ class FigureRequest(FigureOptions):
         2
         >>> FigureRequest.of_json({"figure": "heads", "layer": "two"})
         Traceback (most recent call last):
-        jumok.errors.TraceError: invalid figure request: layer must be an integer or 'all', got \
+        jumok.errors.TraceError: invalid figure request: layer must be an integer or "all", got \
 "two"; correct the request
         """
         try:

@@ -47,9 +47,20 @@ def test_a_bad_row_stops_with_file_line_and_reason(tmp_path: Path, fault: str) -
     path.write_bytes(HEADER + GOOD + line + GOOD)
     with pytest.raises(InputError, match=rf"(?s)^1 row .*reviews\.tsv:3: {reason}") as caught:
         read_table(path, COLUMNS, labels=NAMES)
-    assert str(caught.value).startswith("1 row cannot be used; correct them:\n")
-    with pytest.raises(InputError, match="correct them, or skip them with the setting:"):
+    assert str(caught.value).startswith(
+        "1 row cannot be used; correct it, or remove it from the file:\n"
+    )
+    with pytest.raises(InputError, match="correct it, or skip it with the setting:"):
         read_table(path, COLUMNS, labels=NAMES, skip_with="the setting")
+
+
+def test_several_bad_rows_are_them(tmp_path: Path) -> None:
+    path = tmp_path / "reviews.tsv"
+    path.write_bytes(HEADER + GOOD + 2 * TSV_FAULTS["white space"][0])
+    with pytest.raises(
+        InputError, match=r"^2 rows .*; correct them, or remove them from the file:"
+    ):
+        read_table(path, COLUMNS, labels=NAMES)
 
 
 @pytest.mark.parametrize("fault", TSV_FAULTS)

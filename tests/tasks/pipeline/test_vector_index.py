@@ -208,4 +208,4 @@ def test_the_commands(
     np.testing.assert_allclose([line["embedding"] for line in lines], expected, atol=1e-5)
     wrong = run("embed", review_run, "--out", out, "--pooling", "cls", stdin=b"a\n")
     assert wrong.code == 2
-    assert "pooling must be 'first', 'mean', 'max' or 'last'" in wrong.err
+    assert 'pooling must be "first", "mean", "max" or "last"' in wrong.err

@@ -62,23 +62,29 @@ class BadRows:
         """
         if self.count:
             n = self.count
-            or_skip = Message("file.or_skip", ", or skip them with {setting}", setting=skip_with)
+            them = "it" if n == 1 else "them"
+            otherwise = Message("file.or_leave_out", ", or remove {them} from the file", them=them)
+            if skip_with:
+                otherwise = Message(
+                    "file.or_skip", ", or skip {them} with {setting}", them=them, setting=skip_with
+                )
             if n > 1 and self.seem_cp949:  # their bytes tell nothing more
                 raise DataError(
                     "file.rows_seem_cp949",
                     "{path} must be UTF-8, got {n:,} rows that seem to be cp949, the first of "
-                    "them in line {line}; {advice}{skip}",
+                    "them in line {line}; {advice}{otherwise}",
                     path=self.files[self.first[0].file],
                     n=n,
                     line=self.first[0].line,
                     advice=convert_advice(),
-                    skip=or_skip if skip_with else "",
+                    otherwise=otherwise if skip_with else "",
                 )
             raise DataError(
                 "file.bad_rows",
-                "{rows} cannot be used; correct them{skip}:\n{listed}",
+                "{rows} cannot be used; correct {them}{otherwise}:\n{listed}",
                 rows="1 row" if n == 1 else Message("file.n_rows", "{n:,} rows", n=n),
-                skip=or_skip if skip_with else "",
+                them=them,
+                otherwise=otherwise,
                 listed=self.listed,
             )
 

@@ -56,7 +56,8 @@ def _text_warnings(n_unknown: int, n_unread: int) -> Iterator[OutputWarning]:
         are = "characters are" if n_unknown > 1 else "character is"
         yield OutputWarning("unknown_characters", f"{n_unknown:,} {are} not in the vocabulary")
     if n_unread:
-        message = f"{n_unread:,} tokens of the text were not read"
+        were = "tokens of the text were" if n_unread > 1 else "token of the text was"
+        message = f"{n_unread:,} {were} not read"
         yield OutputWarning("truncated", message, n_unread)
 
 
