@@ -157,6 +157,8 @@ def test_what_is_refused(capsys: Capture, file: Path, tmp_path: Path) -> None:
         assert (done.code, done.error, done.out) == (2, code, ""), arguments
     done = of_note(capsys, tmp_path / "none", TEXT)
     assert (done.code, done.error) == (2, "cli.no_transcoders")
+    done = call(capsys, "circuit", "note", "a b", "--at", 4, "--to", "c.html")
+    assert 'jumok circuit note "a b" --at 4 --train --to c.html' in done.err.replace("'", '"')
     (tmp_path / "other").write_bytes(file.read_bytes()[:99])
     assert of_note(capsys, tmp_path / "other", TEXT).code != 0
     done = call(capsys, "circuit", "ko-small", TEXT, "--transcoders", file)

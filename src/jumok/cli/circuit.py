@@ -79,8 +79,9 @@ def circuit(
 ) -> None:
     """Print the attribution graph of a text: what each token and feature adds to the next ones.
 
-    The graph needs transcoders, sparse features for the feed-forward layers: jumok circuit MODEL
-    --train trains them once. Each weight is followed by what an ablation of the model measures.
+    The graph needs transcoders, sparse features for the feed-forward layers, which do not ship:
+    jumok circuit MODEL TEXT --train --to circuit.html trains them once and writes the graph, later
+    without --train. Each weight is followed by what an ablation of the model measures.
     """
     if text is None and not train:
         raise UsageError(
@@ -97,11 +98,16 @@ def circuit(
     if not train and not file.is_file():
         raise UsageError(
             "cli.no_transcoders",
-            "{file} must be the transcoders of the model, got no file; train them with {command}",
+            "{file} must be the transcoders of the model, got no file; train them first, in one "
+            "command: {command}",
             file=file,
             command=command_line(
-                *("jumok", "circuit", model, "--train"),
+                *("jumok", "circuit", model, *(() if text is None else (text,))),
+                *(() if target is None else ("--target", target)),
+                *(part for position in at or () for part in ("--at", position)),
                 *(() if transcoders is None else ("--transcoders", transcoders)),
+                *("--train", *(() if data is None else ("--data", data))),
+                *(() if to is None else ("--to", to)),
             ),
         )
     if train and file.exists():
