@@ -64,7 +64,7 @@ FORMATS: dict[str, Format] = {
     ".iob": "conll",
 }
 
-_VERSION = 12  # to be increased when the same file is read or reported differently
+_VERSION = 13  # to be increased when the same file is read or reported differently
 _BATCH_ROWS = 8_192  # of one Arrow batch
 
 _JSON_READERS = {"json": json_rows, "jsonl": jsonl_rows}
