@@ -1,9 +1,12 @@
 """Where markup goes: by links, by order, and without either."""
 
+import re
+
 import pytest
 
 from jumok.documents import Document
 from jumok.documents.glossary import Glossary
+from jumok.documents.nodes import Atom
 from jumok.documents.placement import Link
 
 Words = list[tuple[str, str]]  # a word of the translation, and the word of the text
@@ -100,7 +103,7 @@ def test_a_sign_of_the_model_joins_no_placeholder() -> None:
     ("message", "output", "expected"),
     [
         ("저장(_S)", "Save", "_Save"),
-        ("저장(&S)...", "Save <as>...", "&Save <as>..."),
+        ("<이름> 저장(&S)...", "Save <as>...", "&Save <as>..."),
         ("닫기(_X)", "Exit", "E_xit"),
         ("_Save", "저장", "저장(_S)"),
         ("E_xit...", "종료_...", "종료(_X)..."),
@@ -145,9 +148,43 @@ def test_placeholders_without_a_number_stay_in_order() -> None:
     assert found.endswith('msgstr "%(b)d files in %(a)s"\n')
 
 
+TEMPLATES = [
+    "{{ x }}",
+    "{{x}}",
+    "{{{x}}}",
+    "<%= x %>",
+    "{0}",
+    "[[x]]",
+    "{% x %}",
+    "{#x}",
+    "{{ 가 }}",
+]
+
+
+@pytest.mark.parametrize("kind", ["text", "html", "markdown"])
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_template_is_one_placeholder(template: str, kind: str) -> None:
+    """With its blanks, whatever a translation makes of its brackets."""
+    document = Document.read(f"나는 {template} 가요", kind)
+    (placed,) = document.blocks[0].placed
+    assert isinstance(placed.node, Atom)
+    assert placed.node.markup == template
+    for output in ("I go {{{{ }} }.", "I {x} {0} go", "I go <", "%> I go {{ x"):
+        found = document.write([(output, None)])
+        assert found.count(template) == 1
+        assert not re.search("[{}<>]", found.replace(template, ""))
+
+
+def test_signs_that_the_text_lacks() -> None:
+    """Bytes that are no character and symbols are left out, without the space before them."""
+    assert written("가나", "text", "\U0001f914the {a b\ufffd\ufffd .", []) == "the a b."
+    assert written("가나", "text", "from \ufffd\ufffd.", []) == "from."
+    assert written("25도 > 24도", "text", "25°C > 24°C >", []) == "25°C > 24°C"
+
+
 def test_what_a_translation_may_not_write() -> None:
     """Signs that have a meaning in the format are escaped."""
-    assert written("가나", "html", "a <b> & c", []) == "a &lt;b&gt; &amp; c"
+    assert written("&lt;가&gt;", "html", "a <b> & c", []) == "a &lt;b&gt; &amp; c"
     assert written("가나", "markdown", "1. *a* [b](c)", []) == r"1\. \*a\* \[b\](c)"
     assert written('msgid "가"\nmsgstr ""\n', "po", 'a "b" \\', []).endswith('"a \\"b\\" \\\\"\n')
 

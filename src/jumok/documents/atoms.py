@@ -1,7 +1,9 @@
 """Placeholders, addresses and code within a text: what a translation keeps exactly.
 
     %s %(name)s %1$d %% %{name}      printf, Python, gettext, Ruby
-    {} {0} {name!r} {{ name }}       str.format, ICU, Jinja
+    {} {0} {name!r}                  str.format, ICU
+    {{ name }} {{{name}}} {% if %}   Jinja, Mustache
+    <%= name %> [[name]] {#install}  ERB, wikis, attributes in Markdown
     $VAR ${VAR}                      shells, templates
     `code` ``code`` :ref:`name`      Markdown, reStructuredText
     http://... ftp://... me@host.org addresses
@@ -23,7 +25,10 @@ _PATTERNS = (
     r"|(?<=[/_-])[^\x00-\x7f\s]++)*"  # parts of a path that begin in another script
     r"(?:[/#=&a-zA-Z0-9-]|(?<=[^\x00-\x7f\s])|(?<=\w\)))",
     r"(?<![\w.+-])[\w.+-]++@[A-Za-z0-9-]++(?:\.[A-Za-z0-9-]++)++",
-    r"\{\{[^{}\n]*+\}\}|\{%[^%{}\n]*+%\}|[$%]\{[^{}\s]++\}|\{[\w.!:\[\]<>^+,-]*+\}",
+    _TEMPLATE := r"\{\{\{[^{}\n]*+\}\}\}|\{\{[^{}\n]*+\}\}"
+    r"|\{%[^%{}\n]*+(?:%(?!\})[^%{}\n]*+)*+%\}|<%[^%<\n]*+(?:%(?!>)[^%<\n]*+)*+%>"
+    r"|\[\[[^\[\]\n]++\]\](?![(\[])",
+    r"[$%]\{[^{}\s]++\}|\{[\w.!:\[\]<>^+,-]*+\}|\{[#/:@.][^{}\n]*+\}",
     r"\$[A-Za-z_][A-Za-z0-9_]*+",
     r"(?P<printf>%(?:\d++\$)?(?:\(\w++\))?[-+#0]*+(?:\d++|\*)?(?:\.(?:\d++|\*))?"
     r"(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGaAcsrpn@](?![A-Za-z])|%%)",
@@ -63,9 +68,21 @@ def split_atoms(text: str) -> Iterator[tuple[str, bool]]:
 def read_as(atom: str) -> str:
     """What a model reads of what is kept: of code what is between its backticks.
 
+    A variable of a template is a name in single braces, the form that translators know best;
+    statements of templates and attributes are no words.
+
     >>> read_as("`pip install`"), read_as(":ref:`note`"), read_as("`a`"), read_as("%s")
     ('pip install', 'note', '"a"', '%s')
+    >>> read_as("{{ user.name | title }}"), read_as("<%= x %>"), read_as("{{ 1 }}")
+    ('{user.name}', '{x}', '{0}')
+    >>> read_as("{% if x %}"), read_as("{#install}")
+    ('', '')
     """
+    if re.match(r"\{%|<%(?![=-])|\{[#/@]|\{[:.][^{}]*\s", atom):
+        return ""
+    if re.fullmatch(_TEMPLATE, atom):
+        name = re.search(r"[A-Za-z_][A-Za-z0-9_.]*", atom)
+        return f"{{{name[0]}}}" if name else "{0}"
     match = re.fullmatch(r"(?::[a-z][a-z:+-]*:)?(`++)(.*)\1", atom, re.DOTALL)
     return atom if match is None else read_code(match[2].strip())
 

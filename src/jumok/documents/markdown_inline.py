@@ -26,10 +26,10 @@ _TOKEN = re.compile(
     r"|(?P<tag></?[A-Za-z][^<>]*+>)"
     r"|(?P<image>!\[[^\]\n]*+\](?:\((?:[^()\n\\]|\\.|\([^()\n]*+\))*+\)|\[[^\]\n]*+\]))"
     r"|(?P<note>\[\^[^\]\s]++\])"
+    r"|(?P<atom>" + ATOM.pattern.replace("?P<ticks>", "?P<t>").replace("?P=ticks", "?P=t") + r")"
     r"|(?P<open>\[)"
     r"|(?P<close>\](?:\((?:[^()\n\\]|\\.|\([^()\n]*+\))*+\)|\[[^\]\n]*+\])?(?:\{[^{}\n]*+\})?)"
     r"|(?P<entity>&\#?[A-Za-z0-9]{1,31};)"
-    r"|(?P<atom>" + ATOM.pattern.replace("?P<ticks>", "?P<t>").replace("?P=ticks", "?P=t") + r")"
     r"|(?P<run>\*+|_+|~~+)"
 )
 _TAG_NAME = re.compile(r"</?([A-Za-z][\w-]*)")
@@ -165,7 +165,7 @@ class _Parser:
         if match["code"]:
             self._atom(found, read_as(found))
         elif match["atom"]:
-            self._atom(found, found, ordered=is_ordered(found))
+            self._atom(found, read_as(found), ordered=is_ordered(found))
         elif match["escape"]:
             self._add(Words(found[1], found))
         elif match["entity"]:

@@ -9,11 +9,12 @@ and every pair once, whatever the translation and its links are.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from jumok.documents.atoms import ATOM
+from jumok.documents.atoms import ATOM, SIGN
 from jumok.documents.nodes import Atom, Pair
 
 Link = tuple[int, int, int, int, float]  # characters of the translation, of the text; a weight
@@ -25,6 +26,8 @@ Kind = Literal["word", "kept", "markup", "closing", "space"]
 OVER_WORDS = 0.5  # the share from which a word is replaced by the atom that it is aligned with
 OVER_TERM = 0.5  # of the largest share: what a term of a glossary is written over
 _CLOSING = tuple(".,!?;:)]}%…。、")  # signs that no space precedes, unless the translation has it
+_BRACKET = re.compile(r"[{}<>]")  # of placeholders and tags
+_DEGREES = "\u00b0\u2103\u2109"  # symbols that a translation may write for a word
 _SENTENCE_END = (".", "!", "?", "…", "。")
 _OWN, _FOREIGN = 1e2, -1e9  # scores of atoms within and outside of a pair: no run has these
 
@@ -140,7 +143,7 @@ class _Placement:
         return _in_order(writer.pieces, [each.node for each in self.placed])
 
     def _units(self, output: str) -> list[_Unit]:
-        """The words and signs of the output; placeholders that the text does not have are left out.
+        """The words and signs of the output without placeholders and signs that the text lacks.
 
         Atoms that occur several times are taken in the order of the text.
         """
@@ -151,19 +154,45 @@ class _Placement:
         names = sorted(waiting, key=len, reverse=True)
         pattern = "|".join([*map(_name_pattern, names), ATOM.pattern, r"\w++|\S"])
         units: list[_Unit] = []
-        position = 0
+        brackets = Counter(_BRACKET.findall(self._own_text()))
+        position, space, skipped = 0, False, False
         for match in re.finditer(pattern, output):
             start, end, found = *match.span(), match[0]
-            space = start > position or (not units and start > 0)
+            space = space or start > position
             position = end
             numbers = waiting.get(found, [])
-            if not numbers and ATOM.fullmatch(found):
+            if not numbers and self._is_foreign(found, units[-1].text if units else "", brackets):
+                skipped = True
                 continue
-            if found == "%" and not (units and units[-1].text.isdecimal()):
-                continue  # the rest of a placeholder, which the next one would make "%%"
             atom = numbers.pop(0) if numbers else None
+            space = space and not (skipped and found in _CLOSING)
             units.append(_Unit(start, end, found, space, atom))
+            space, skipped = False, False
         return units
+
+    def _own_text(self) -> str:
+        """The text without what its atoms read."""
+        parts, position = [], 0
+        for each in sorted(self.placed, key=lambda each: each.start):
+            if isinstance(each.node, Atom) and each.start >= position:
+                parts.append(self.text[position : each.start])
+                position = each.end
+        return "".join([*parts, self.text[position:]])
+
+    @staticmethod
+    def _is_foreign(found: str, before: str, brackets: Counter[str]) -> bool:
+        """Whether a part of the output, after `before`, is the rest of a placeholder or a byte.
+
+        `brackets` are those of the text that are not written yet.
+        """
+        if ATOM.fullmatch(found) or found == "\ufffd":
+            return True
+        if found == "%":  # the next one would make "%%"
+            return not before.isdecimal()
+        if _BRACKET.fullmatch(found):
+            brackets[found] -= 1
+            return brackets[found] < 0
+        return SIGN.fullmatch(found) is not None and found not in _DEGREES
 
     def _link(self, links: Sequence[Link]) -> None:
         """Give each unit the links of the tokens that overlap it."""
