@@ -7,14 +7,17 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from jumok.documents.atoms import ATOM
 from jumok.documents.layout import fill
 from jumok.documents.nodes import Atom, LineBreak, Node, Pair, Words, count_inline, has_letters, raw
-from jumok.documents.placement import Link, Placed, place
+from jumok.documents.placement import Link, Piece, Placed, place
 from jumok.unicode_forms import normalize
 
 MAX_INLINE = 64  # atoms and pairs of a block: their places take a time that grows with the square
 
 _SPACES = re.compile(r"\s+")
+_MARK = "\0"  # in place of a placeholder
+_WORD = re.compile(r"[^\W\d_]{2}|(?<!\S)[^\W\d_](?!\S)")
 FindTerms = Callable[[str], Iterator[tuple[int, int, str]]]  # start, end, translation
 
 
@@ -77,14 +80,29 @@ class Block:
     def write(self, output: str, links: Sequence[Link] | None = None) -> str:
         """The block with the translation `output` of its text, and its markup by `links`.
 
-        A translation without a letter or digit is not used: the block stays as it is.
+        A translation without a letter or digit is not used, nor one of placeholders only if the
+        text has words: the block stays as it is.
         """
+        if output == self.text and not any(_is_term(each) for each in self.placed):
+            return self.raw
         style = self.style
         pieces = place(self.text, self.placed, normalize("NFC", output), links, style.escape)
-        if not any(piece.is_word for piece in pieces):
+        if not any(piece.is_word for piece in pieces) or self._lacks_words(pieces):
             return self.raw
         found = fill(pieces, self.separators, style.may_start, within_words=style.within_words)
         return self.raw if found is None else style.finish(found)
+
+    def _lacks_words(self, pieces: Sequence[Piece]) -> bool:
+        """Whether the words of the text are gone; the particle of a placeholder may be."""
+        atoms = [each for each in self.placed if isinstance(each.node, Atom)]
+        if any(map(_is_term, atoms)) or any(
+            piece.is_word and piece.kind == "word" for piece in pieces
+        ):
+            return False
+        characters = list(self.text)
+        for each in atoms:
+            characters[each.start : each.end] = _MARK * (each.end - each.start)
+        return has_words("".join(characters))
 
     def with_terms(self, find: FindTerms) -> "Block":
         """The block whose terms are atoms, except those that other markup divides."""
@@ -94,6 +112,15 @@ class Block:
                 atom = Atom(self.style.escape(term), self.text[start:end], expected=term)
                 placed.append(Placed(start, end, atom, _innermost(self.placed, start, end)))
         return replace(self, placed=tuple(placed))
+
+
+def has_words(text: str) -> bool:
+    """Whether a text has a word without its placeholders; a letter next to one may be a particle.
+
+    >>> has_words("할 일 {name}"), has_words("{name}님, {count}개"), has_words("")
+    (True, False, False)
+    """
+    return _WORD.search(ATOM.sub(_MARK, text)) is not None
 
 
 def parts_of(nodes: Sequence[Node], style: Style = PLAIN) -> list[str | Block]:
@@ -161,6 +188,11 @@ def _divides(each: Placed, start: int, end: int) -> bool:
         return each.start < end and start < each.end
     outside = each.end <= start or end <= each.start
     return not outside and not (each.start <= start and end <= each.end)
+
+
+def _is_term(each: Placed) -> bool:
+    """Whether it is a word of a glossary."""
+    return isinstance(each.node, Atom) and each.node.expected != ""
 
 
 def _innermost(placed: Sequence[Placed], start: int, end: int) -> int | None:

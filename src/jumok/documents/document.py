@@ -104,7 +104,11 @@ class Document:
 
     def write(self, translations: Sequence[Translation]) -> str:
         """The file with the translation of each block."""
-        found = iter(translations)
-        return "".join(
-            part if isinstance(part, str) else part.write(*next(found)) for part in self.parts
+        return self.join(
+            [block.write(*found) for block, found in zip(self.blocks, translations, strict=True)]
         )
+
+    def join(self, written: Sequence[str]) -> str:
+        """The file with its blocks as they are `written`."""
+        found = iter(written)
+        return "".join(part if isinstance(part, str) else next(found) for part in self.parts)

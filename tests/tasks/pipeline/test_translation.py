@@ -1,5 +1,6 @@
 """Documents translated by the model `note`, with and without torch."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -140,6 +141,61 @@ def test_warnings_name_the_line(model: GenerationModel) -> None:
     (warning,) = found.warnings
     assert warning.code == "low_probability"
     assert not translate_document(model, "겨울은 추워요.").warnings
+
+
+class Fixed:
+    """A model with the given outputs."""
+
+    def __init__(self, outputs: dict[str, str]) -> None:
+        self._outputs = outputs
+
+    def predict(self, texts: Sequence[str]) -> list[GeneratedText]:
+        return [GeneratedText(text, self._outputs[text], 0.0) for text in texts]
+
+    def with_decoding(self, overrides: Sequence[str]) -> "Fixed":
+        return self
+
+
+@pytest.mark.parametrize("kind", ["text", "html", "markdown"])
+def test_words_do_not_vanish(kind: str) -> None:
+    """A sentence with only its placeholder left stays, and a warning is about it."""
+    outputs = {
+        "겨울은 춥다.": "Winter.",
+        "할 일 ${HOME}": "${HOME}",
+        "겨울 ${HOME}": "HOME}",
+        "할 일을 합니다.": ".",
+        "{name}님": "{name}",
+    }
+    for text, expected, codes in (
+        ("겨울은 춥다. 할 일 ${HOME}", "Winter. 할 일 ${HOME}", ["not_translated"]),
+        ("할 일 ${HOME}", "할 일 ${HOME}", ["not_translated"]),
+        ("겨울 ${HOME}", "겨울 ${HOME}", ["not_translated"]),
+        ("할 일을 합니다.", "할 일을 합니다.", ["not_translated"]),
+        ("{name}님", "{name}", []),
+    ):
+        found = translate_document(Fixed(outputs), text, format=kind)
+        assert found.text == expected
+        assert [each.code for each in found.warnings] == codes
+    page = translate_document(Fixed(outputs), "<p>할 일 <b>${HOME}</b></p>", format="html")
+    assert page.text == "<p>할 일 <b>${HOME}</b></p>"
+
+
+@pytest.mark.parametrize(
+    ("text", "output", "message"),
+    [
+        ("1,234,567원.", "13467.", "the translation lacks 1,234,567; it has 13467 in addition"),
+        ("번호 010-1234", "Number 010", "the translation lacks 1234"),
+        ("3월 5일에 3만 원", "30,000 won on March 5", None),
+        ("{0}에 2.50 저장", "2.50 to {0}", None),
+        ("2024.03.05 버전 1.2.3", "March 5, 2024, version 1.2.3", None),
+    ],
+)
+def test_numbers_that_differ(text: str, output: str, message: str | None) -> None:
+    found = translate_document(Fixed({text: output}), text)
+    assert found.text == output
+    assert [(each.code, each.message) for each in found.warnings] == (
+        [("numbers_differ", message)] if message else []
+    )
 
 
 def test_a_model_that_does_not_translate() -> None:

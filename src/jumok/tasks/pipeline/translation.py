@@ -15,9 +15,11 @@ from typing import Any, Protocol
 
 from jumok.data.config import find_corpus
 from jumok.documents import Document
-from jumok.documents.block import Block
+from jumok.documents.atoms import ATOM
+from jumok.documents.block import Block, has_words
 from jumok.documents.glossary import Glossary
 from jumok.documents.memory import Memory
+from jumok.documents.numerals import different_numbers
 from jumok.documents.placement import MIN_LINK
 from jumok.errors import InputError
 from jumok.tasks.pipeline.outputs import GeneratedText, Output, OutputWarning
@@ -29,6 +31,8 @@ CHUNK = 64  # sentences that are computed together, and then added to the memory
 MAX_SENTENCE = 1_000  # characters; a longer one is divided at a space
 LOW_PROBABILITY = 0.65  # the mean of the tokens of a sentence, geometric
 LOW_WORD = 0.3  # of a word, which is named
+
+NOT_TRANSLATED = OutputWarning("not_translated", "the model wrote no words for it, so it stays")
 
 _LETTER = re.compile(r"[^\W\d_]")
 _HANGUL = re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]")
@@ -60,7 +64,8 @@ class TranslatedDocument:
     """A document in another language; `computed` of its `sentences` were not in the memory.
 
     `sentences` counts equal ones once. The codes of the warnings are those of
-    `jumok.tasks.pipeline.outputs.OutputWarning`, and "low_probability".
+    `jumok.tasks.pipeline.outputs.OutputWarning`, and "low_probability", "not_translated" and
+    "numbers_differ".
     """
 
     text: str
@@ -99,12 +104,18 @@ def translate_document(
     memory = Memory() if memory is None else memory
     found, computed = _translate(model, linked, memory, progress)
     outputs = [_output(block, found) for block in blocks]
+    written = [
+        block.write(output.output, output.links)
+        for block, output in zip(blocks, outputs, strict=True)
+    ]
     return TranslatedDocument(
-        document.write([(output.output, output.links) for output in outputs]),
+        document.join(written),
         tuple(
             TextWarning(line, warning.code, warning.message)
-            for line, output in zip(document.lines, outputs, strict=True)
-            for warning in output.warnings
+            for line, block, output, text in zip(
+                document.lines, blocks, outputs, written, strict=True
+            )
+            for warning in _warnings(block, output, text)
         ),
         len(linked),
         computed,
@@ -131,8 +142,7 @@ def _translate(
     language = _source_language(model)
     for sentence in linked:
         if not _is_in(language, sentence):  # an emoji, a number, English: nothing to translate
-            itself = ((0, len(sentence), 0, len(sentence), 1.0),)
-            found[sentence] = GeneratedText(sentence, sentence, 0.0, links=itself)
+            found[sentence] = _kept(sentence)
         elif sentence in memory.found:
             translation, links = memory.found[sentence]
             found[sentence] = GeneratedText(sentence, translation, 0.0, links=links)
@@ -199,9 +209,31 @@ def _output(block: Block, found: dict[str, GeneratedText]) -> GeneratedText:
     """The output of a block, with the links and warnings of its sentences."""
     parts: list[tuple[GeneratedText | None, str]] = []
     for sentence, gap in _sentences(block.text):
-        output = found[sentence]
-        parts.append((_with_quality(output), gap))
+        output = _with_quality(found[sentence])
+        if has_words(sentence) and not re.search(r"\w", ATOM.sub("", output.output)):
+            output = replace(_kept(sentence), warnings=(*output.warnings, NOT_TRANSLATED))
+        parts.append((output, gap))
     return join_outputs(block.text, with_spaces(parts), 1)
+
+
+def _kept(sentence: str) -> GeneratedText:
+    """A sentence as its own translation."""
+    return GeneratedText(
+        sentence, sentence, 0.0, links=((0, len(sentence), 0, len(sentence), 1.0),)
+    )
+
+
+def _warnings(block: Block, output: GeneratedText, written: str) -> Iterator[OutputWarning]:
+    """The warnings of a block: those of its sentences, and what is not the same in the file."""
+    yield from output.warnings
+    codes = [each.code for each in output.warnings]
+    if written == block.raw and output.output != block.text and NOT_TRANSLATED.code not in codes:
+        yield NOT_TRANSLATED
+    missing, added = different_numbers(block.raw, written)
+    parts = [f"the translation lacks {', '.join(missing[:5])}"] if missing else []
+    parts += [f"it has {', '.join(added[:5])} in addition"] if added else []
+    if parts:
+        yield OutputWarning("numbers_differ", "; ".join(parts))
 
 
 def _with_quality(output: GeneratedText) -> GeneratedText:
