@@ -82,6 +82,49 @@ def test_a_place_that_is_no_new_file_is_refused(
     assert source.read_text(encoding="utf-8") == "겨울은 추워요.\n"
 
 
+@pytest.mark.parametrize("name", ["no.docx", "no.md", "no"])
+def test_a_missing_document_and_a_folder(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
+    """What is wrong with the document comes before what is wrong with --to."""
+    done = call(capsys, "translate", "note", tmp_path / name, "--to", tmp_path / "x.md")
+    assert (done.code, done.error) == (3, "storage.failed")
+    assert name in done.err
+    done = call(capsys, "translate", "note", tmp_path, "--to", tmp_path / "x.md")
+    assert (done.code, done.error) == (2, "cli.translate_folder")
+
+
+@pytest.mark.parametrize(
+    ("to", "words", "code"),
+    [
+        ("b.pdf", (), 2),
+        ("b.docx", (), 2),
+        ("b.txt", (), 2),
+        ("b.html", ("--format", "text"), 2),
+        ("b.en", (), 0),
+        ("b.txt", ("--format", "wrapped"), 0),
+        ("b.md", ("--format", "text"), 0),
+    ],
+)
+def test_the_suffix_of_another_format_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, to: str, words: tuple[str, ...], code: int
+) -> None:
+    (tmp_path / "a.md").write_bytes(SOURCE)
+    done = call(capsys, "translate", "note", tmp_path / "a.md", "--to", tmp_path / to, *words)
+    assert done.code == code
+    assert (done.error == "cli.translate_to_suffix") == bool(code)
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="a folder without new files")
+def test_an_error_names_the_file_that_was_given(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "a.md").write_bytes(SOURCE)
+    done = call(capsys, "translate", "note", tmp_path / "a.md", "--to", "/proc/x.md")
+    assert (done.code, done.error) == (3, "storage.failed")
+    assert "/proc/x.md: cannot be written" in done.err
+
+
 def test_a_sentence_without_letters_stays(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 MAX_BYTES = 2**28
+_OTHERS = "doc docx epub hwp hwpx odp ods odt pdf ppt pptx rtf xls xlsx"
+OTHER_SUFFIXES = frozenset(f".{name}" for name in _OTHERS.split())  # of what is not written
 SHOWN_WARNINGS = 20
 COUNT_SECONDS = 2.0
 
@@ -71,6 +73,7 @@ def translate(
     from jumok.tasks.pipeline.translation import translate_document
     from jumok.text_files import decode_text
 
+    _check_document(file)
     _check_output(file, to)
     write: Callable[[str], bytes] = str.encode
     if format is None and file.suffix.lower() == ".docx":
@@ -82,17 +85,21 @@ def translate(
         source, write = read(_read(file))
     else:
         kind = format or ("text" if str(file) == "-" else format_of(file))
+        _check_suffix(file, kind, to)
         source = decode_text(file, _read(file))
     terms = None if glossary is None else Glossary.read(glossary)
     model, key = _open(run, decoding or [], device)
     unfinished = None if to is None or memory else to.with_name(f"{to.name}.{key}.tsv")
     path = memory or unfinished
+    known = None if path is None else Memory.open(path, unfinished=path == unfinished)
+    if known is not None and memory is None:
+        known.named = to  # in errors: the name that was given
     found = translate_document(
         model,
         source,
         format=kind,
         glossary=terms,
-        memory=None if path is None else Memory.open(path, unfinished=path == unfinished),
+        memory=known,
         progress=_Count(),
     )
     if to is None:
@@ -102,6 +109,22 @@ def translate(
         if unfinished is not None:
             unfinished.unlink(missing_ok=True)
     _report(found)
+
+
+def _check_document(file: Path) -> None:
+    """Raise UsageError for a document that is a folder, and StorageError for a missing one."""
+    from jumok.atomic_io import storage_errors
+
+    if str(file) == "-":
+        return
+    with storage_errors(f"{file}: cannot be read"):
+        file.stat()
+    if file.is_dir():
+        raise UsageError(
+            "cli.translate_folder",
+            "a document must be a file, got the folder {file}; name a file in it",
+            file=str(file),
+        )
 
 
 def _check_output(file: Path, to: Path | None) -> None:
@@ -114,6 +137,24 @@ def _check_output(file: Path, to: Path | None) -> None:
             "cli.translate_to",
             "--to must be a new file in a folder that exists, other than {file}, got {to}",
             file=str(file),
+            to=str(to),
+        )
+
+
+def _check_suffix(file: Path, kind: str, to: Path | None) -> None:
+    """Raise UsageError if the name of the translation is that of another format than its own."""
+    from jumok.documents.document import SUFFIXES
+
+    suffix = "" if to is None else to.suffix.lower()
+    own = {"wrapped": "text"}.get(kind, kind)
+    of_name = SUFFIXES.get(suffix, "another" if suffix in OTHER_SUFFIXES else own)
+    if suffix != file.suffix.lower() and of_name != own:
+        raise UsageError(
+            "cli.translate_to_suffix",
+            "the translation of a document of the format {format} must be written to a file of "
+            "this format, got {to}; give it another suffix, or name the format of the document "
+            "with --format",
+            format=kind,
             to=str(to),
         )
 

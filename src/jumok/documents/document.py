@@ -27,7 +27,7 @@ FORMATS = Registry[Read](
     },
 )
 _BYTE_ORDER_MARK = "\ufeff"
-_SUFFIXES = {
+SUFFIXES = {
     ".txt": "text",
     ".htm": "html",
     ".html": "html",
@@ -48,15 +48,15 @@ def format_of(path: PurePath) -> str:
     'markdown'
     """
     suffix = path.suffix.lower()
-    if suffix not in _SUFFIXES:
+    if suffix not in SUFFIXES:
         raise InputError(
             "documents.unknown_suffix",
             "the name of a document must end with {suffixes}, got {name!r}; name its format with "
             "--format",
-            suffixes=or_list([*_SUFFIXES, ".docx"]),
+            suffixes=or_list([*SUFFIXES, ".docx"]),
             name=path.name,
         )
-    return _SUFFIXES[suffix]
+    return SUFFIXES[suffix]
 
 
 @dataclass(frozen=True)

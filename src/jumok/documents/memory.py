@@ -29,6 +29,7 @@ class Memory:
 
     path: Path | None = None
     found: dict[str, Known] = field(default_factory=dict)
+    named: Path | None = None  # the file to name in errors, if it is another one
 
     @classmethod
     def open(cls, path: Path, *, unfinished: bool = False) -> "Memory":
@@ -55,8 +56,9 @@ class Memory:
             if line:
                 cells = [sentence, line, *([] if known is None else [_format(known)])]
                 lines.append("\t".join(cells))
+        name = self.named or self.path
         if self.path is not None and lines:
-            with storage_errors(f"{self.path}: cannot be written"), self.path.open("ab") as file:
+            with storage_errors(f"{name}: cannot be written"), self.path.open("ab") as file:
                 begun = "" if _ends_a_line(self.path) else "\n"
                 file.write((begun + "".join(f"{line}\n" for line in lines)).encode())
                 file.flush()
