@@ -175,6 +175,15 @@ def test_a_template_is_one_placeholder(template: str, kind: str) -> None:
         assert not re.search("[{}<>]", found.replace(template, ""))
 
 
+def test_an_escaped_bar_and_spaces_after_tags_are_kept() -> None:
+    assert written(r"값 \| 기본", "markdown", "Value – default", []).count(r"\|") == 1
+    cue = "1\n00:00:01,000 --> 00:00:02,000\n{\\an8}♪ 사랑해요 ♪\n"
+    assert written(cue, "srt", "I love you", []) == cue.replace("사랑해요", "I love you")
+    for text in ("<i>♪</i> 가요", "♪ <i>가요</i>", "♪<i> 가요</i>", "<i>♪ </i>가요"):
+        found = written(f"<p>{text}</p>", "html", "going", [])
+        assert found.replace("</i>", "").replace("<i>", "") == "<p>♪ going</p>"
+
+
 def test_signs_that_the_text_lacks() -> None:
     """Bytes that are no character and symbols are left out, without the space before them."""
     assert written("가나", "text", "\U0001f914the {a b\ufffd\ufffd .", []) == "the a b."

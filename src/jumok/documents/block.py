@@ -213,6 +213,7 @@ class _Flattened:
         self.placed: list[Placed] = []
         self.separators: list[str] = []
         self._length, self._after_space = 0, True
+        self._spaced = True  # whether no atom that is not read is behind that space
 
     def add(self, nodes: Sequence[Node], parent: int | None = None) -> None:
         """Append the nodes; `parent` is the number of the pair that they are in."""
@@ -227,11 +228,13 @@ class _Flattened:
 
     def _add_inline(self, node: Atom | Pair, parent: int | None) -> None:
         number, start = len(self.placed), self._length
-        self.placed.append(Placed(start, start, node, parent, self._after_space))
+        self.placed.append(Placed(start, start, node, parent, self._spaced))
         if isinstance(node, Pair):
             self.add(node.children, number)
         elif node.read:
             self._append(normalize("NFC", node.read))
+        else:
+            self._spaced = False
         self.placed[number] = replace(self.placed[number], end=self._length)
 
     def _append(self, text: str) -> None:
@@ -241,7 +244,7 @@ class _Flattened:
         if text:
             self.parts.append(text)
             self._length += len(text)
-            self._after_space = text[-1] == " "
+            self._after_space = self._spaced = text[-1] == " "
 
     def _mark_spaces(self) -> None:
         """Note the space after what is not read, which the text has once, before it."""
@@ -250,6 +253,15 @@ class _Flattened:
             if each.start < self._length:
                 break
             self.placed[number] = replace(each, spaced_after=True)
+            if isinstance(each.node, Atom):  # what precedes it has no space after it
+                self._mark_pairs(each.parent)
+                break
+
+    def _mark_pairs(self, parent: int | None) -> None:
+        """Note the space after pairs that have nothing but what was marked."""
+        while parent is not None and (each := self.placed[parent]).start == self._length:
+            self.placed[parent] = replace(each, spaced_after=True)
+            parent = each.parent
 
 
 def _within(text: str, placed: Sequence[Placed]) -> Iterator[Placed]:

@@ -34,6 +34,7 @@ _TOKEN = re.compile(
 )
 _TAG_NAME = re.compile(r"</?([A-Za-z][\w-]*)")
 _SPECIAL = re.compile(r"([\\`*\[\]<~|])")
+_SPECIAL_SIGNS = "|"  # which a translation would replace by other punctuation
 _EDGE_UNDERSCORE = re.compile(r"^_|_$")
 _LINE_START = re.compile(r"([-+>#=:]|[0-9]{1,9}(?=[.)]))")
 
@@ -167,7 +168,8 @@ class _Parser:
         elif match["atom"]:
             self._atom(found, read_as(found), ordered=is_ordered(found))
         elif match["escape"]:
-            self._add(Words(found[1], found))
+            kept = found[1] in _SPECIAL_SIGNS
+            self._add(Atom(found, found[1]) if kept else Words(found[1], found))
         elif match["entity"]:
             for node in word_nodes(found, unescape_entities):
                 self._add(node)
