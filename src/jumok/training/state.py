@@ -65,18 +65,24 @@ class TrainerState:
     def after_eval(self, metric: str, score: float, margin: float = 0.0) -> "TrainerState":
         """After an evaluation at this step, which may be worse than the best one by a margin.
 
+        While the score is 0, which compares nothing, the newest weights are the best ones.
+
         >>> first = TrainerState(step=10).after_eval("accuracy", 0.8)
         >>> first.best_step, first.after_eval("accuracy", 0.8).evaluations_since_best
         (10, 1)
         >>> first.after_eval("accuracy", 0.78, margin=0.05).best_score
         0.78
+        >>> nothing = TrainerState(step=10).after_eval("bleu", 0.0)
+        >>> replace(nothing, step=20).after_eval("bleu", 0.0).best_step
+        20
         """
         if metric in LOWER_IS_BETTER:
             margin = -margin
         better = is_better(metric, score + margin, self.best_score)
+        nothing_right = score == self.best_score == 0 and metric not in LOWER_IS_BETTER
         return replace(
             self,
-            best_step=self.step if better else self.best_step,
+            best_step=self.step if better or nothing_right else self.best_step,
             best_step_before=self.best_step,
             best_score=score if better else self.best_score,
             evaluations_since_best=0 if better else self.evaluations_since_best + 1,

@@ -21,7 +21,7 @@ REPETITIONS = 15.4  # after which more add little: R* of Muennighoff et al. (202
 
 
 def with_auto_size(recipe: Mapping[str, Any], overrides: Overrides) -> ConfigDict | None:
-    """A user's recipe with `model.size = "auto"`, or None where it says how large the model is.
+    """A user's recipe with `model.size = "auto"`, or None where that is given.
 
     It is the default of a training from scratch that ends by `training.minutes` alone and sets no
     number of layers, width or heads; a pre-norm Transformer and a linear schedule are then, too.
