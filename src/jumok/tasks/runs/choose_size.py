@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from jumok.data.splits import Splits
-from jumok.errors import Message
+from jumok.errors import InputError, Message
 from jumok.models.weights import named_weights
 from jumok.ranks import is_main_process
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
@@ -39,7 +39,12 @@ def choose_size(
     for n_layers, d_model in SIZES:
         each = with_size(recipe, n_layers, d_model)
         full = each.with_vocabulary(*tokenizers.sizes)
-        model = build_model(full, splits.labels, device)
+        try:
+            model = build_model(full, splits.labels, device)
+        except InputError:  # it does not fit into memory
+            if notice is None:
+                raise
+            break
         if job is None:
             job = get_task(recipe.task).job(full)(full, model, tokenizers, splits, device)
         trial = copy.copy(job)  # with the encoded texts
