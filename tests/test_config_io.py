@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from jumok.config_io import apply_overrides, from_dict, read_toml, suggest, to_dict, to_toml
-from jumok.errors import InputError, StorageError
+from jumok.errors import ConfigError, InputError, StorageError
 from tests.errors import raises
 
 
@@ -238,3 +238,11 @@ def test_a_number_of_thousands_of_digits_is_rejected(tmp_path: Path) -> None:
     path.write_text(f'name = "x"\nlimit = 0x{"f" * 4000}\n')
     with raises(InputError, "config.wrong_type"):
         from_dict(Outer, read_toml(path))
+
+
+def test_overrides_of_a_program() -> None:
+    """One string is one override, None is none, and other values are refused like other texts."""
+    assert apply_overrides({}, "beam=4") == {"beam": 4}
+    assert apply_overrides({}, None) == {}  # type: ignore[arg-type]
+    with raises(ConfigError, "config.override_syntax"):
+        apply_overrides({}, [1])  # type: ignore[list-item]

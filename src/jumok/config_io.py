@@ -88,7 +88,11 @@ def apply_overrides(tree: Mapping[str, Any], overrides: Overrides) -> ConfigDict
     {'training': {'steps': 20}}
     """
     changed = deepcopy(dict(tree))
-    items = overrides.items() if isinstance(overrides, Mapping) else map(_key_value, overrides)
+    if isinstance(overrides, str):
+        overrides = [overrides]
+    items = (
+        overrides.items() if isinstance(overrides, Mapping) else map(_key_value, overrides or ())
+    )
     for key, value in items:
         *path, last = key.split(".")
         table = changed
@@ -107,6 +111,7 @@ def apply_overrides(tree: Mapping[str, Any], overrides: Overrides) -> ConfigDict
 
 def _key_value(override: str) -> tuple[str, Any]:
     """The key and the value of `key=value`. Raises InputError for anything else."""
+    override = str(override)  # which a program may give as anything
     key, equals, text = override.partition("=")
     if not equals or not all(key.split(".")):
         raise ConfigError(

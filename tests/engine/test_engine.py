@@ -15,10 +15,10 @@ import pytest
 import torch
 
 import jumok
-from jumok.engine import find, load
+from jumok.engine import find, load, without_torch
 from jumok.engine.model import EnginePrecision
 from jumok.engine.run import UnsupportedError
-from jumok.errors import InputError, JumokError
+from jumok.errors import InputError, JumokError, MissingDependencyError
 from jumok.native.measured import is_compiled
 from jumok.safetensors_io import read_tensors, serialize
 from jumok.tasks.pipeline.encoder_choice import with_packed_encoder
@@ -306,3 +306,13 @@ def test_a_text_an_iterator_and_pairs() -> None:
 def test_the_engine_computes_in_two_precisions(precision: EnginePrecision) -> None:
     with raises(InputError, "config.wrong_type"):
         load("ko-small-vectors", precision)
+
+
+def test_what_needs_pytorch_is_named() -> None:
+    """The setting where it is one; a model without vectors has none with PyTorch either."""
+    with pytest.raises(MissingDependencyError, match=r"^decoding\.prefix needs PyTorch"):
+        without_torch.load("note", decoding=["prefix=It"])
+    with pytest.raises(MissingDependencyError, match=r"^decoding\.kernel needs PyTorch"):
+        without_torch.load("note", decoding=["kernel=torch"])
+    with raises(InputError, "engine.needs_encoder"):
+        without_torch.find("note", "auto", None, None)

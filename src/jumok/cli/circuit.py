@@ -8,6 +8,7 @@ import typer
 
 from jumok.cli.options import DeviceOption, InputText, TargetOption, json_option, run_argument
 from jumok.errors import InputError, UsageError
+from jumok.extras import check_installed
 from jumok.language import translate
 from jumok.terminal import (
     command_line,
@@ -83,6 +84,7 @@ def circuit(
     jumok circuit MODEL TEXT --train --to circuit.html trains them once and writes the graph, later
     without --train. Each weight is followed by what an ablation of the model measures.
     """
+    check_installed("jumok circuit", "torch")
     if text is None and not train:
         raise UsageError(
             "cli.circuit_needs_a_text", "circuit must have TEXT or --train, got neither; add TEXT"

@@ -7,6 +7,7 @@ from typing import Any
 from jumok.engine.model import EngineModel
 from jumok.engine.model import load as load_engine
 from jumok.engine.run import UnsupportedError
+from jumok.errors import InputError
 from jumok.extras import missing_dependency, naming_extras
 
 
@@ -39,7 +40,10 @@ pip install "jumok[train]"
     try:
         return load_engine(folder, precision, decoding=decoding)
     except UnsupportedError as reason:
-        raise missing_dependency(str(folder), "torch") from reason
+        what = str(folder)
+        if reason.code in ("kernel.unsupported_search", "engine.torch_kernel"):
+            what = f"decoding.{reason.message.values.get('name', 'kernel')}"
+        raise missing_dependency(what, "torch") from reason
 
 
 def find(
@@ -51,5 +55,10 @@ def find(
     """The same for `jumok.engine.find`: with `decoding` None not a model that generates text."""
     model = load(folder, device, precision=precision, decoding=decoding or ())
     if model.generates and decoding is None:
-        raise missing_dependency(str(folder), "torch")
+        raise InputError(
+            "engine.needs_encoder",
+            "the model must be an encoder, got {folder}, which generates text; try {example}",
+            folder=folder,
+            example="ko-small-vectors",
+        )
     return model

@@ -13,7 +13,7 @@ def test_a_missing_value_among_texts(review_run: Path) -> None:
     """A column of pandas has NaN for an empty cell."""
     model = jumok.load(review_run)
     for value, shown in ((float("nan"), "nan"), (None, "None"), (b"x", "b'x'"), (3, "3")):
-        with pytest.raises(InputError, match=rf"texts must be str, got {shown} at index 1; rep"):
+        with pytest.raises(InputError, match=rf"texts must be str, got {shown} at index 1; conv"):
             model(["좋아요", value])  # type: ignore[list-item]
 
 

@@ -74,9 +74,9 @@ def check_texts(texts: Sequence[object], limit: int) -> None:
         if not isinstance(text, str):
             raise InputError(
                 "pipeline.text_not_str",
-                "texts must be str, got {ascii} at index {index}; replace missing values, "
-                'for example by ""',
-                ascii=ascii(text)[:40],
+                "texts must be str, got {text} at index {index}; convert it, or replace a missing "
+                'value by ""',
+                text=f"{text!r:.40}",
                 index=index,
             )
         check_text_length(text, limit)
