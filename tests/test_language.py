@@ -471,6 +471,13 @@ def test_decoding_settings_in_korean(korean: None, capsys: Capture) -> None:
     assert done.err.startswith("디코딩 설정: ")
 
 
+def test_a_wrong_choice_of_an_option(korean: None, capsys: Capture) -> None:
+    """The words that pydantic puts before the message of typer are left out."""
+    done = call(capsys, "search", "ko-static", "a.txt", "--method", "x")
+    assert "'x'은(는) 쓸 수 없습니다" in done.err
+    assert "Value error" not in done.err
+
+
 def test_choices_in_korean(korean: None) -> None:
     with pytest.raises(InputError) as raised:
         check_choice("norm", 1, Literal["layer", "rms", "none"])

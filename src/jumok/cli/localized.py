@@ -103,7 +103,7 @@ def _with_own_errors(step: Callable[..., Any], name: str) -> Callable[..., Any]:
             if format_message is None or getattr(error, "exit_code", 0) != 2 or is_help:
                 raise
             path = getattr(getattr(error, "ctx", None), "command_path", name)
-            message = format_message().rstrip(".")
+            message = format_message().rstrip(".").replace(": Value error, ", ": ")  # of pydantic
             raise UsageError(
                 "cli.see_help", "{message}; see {path} --help", message=message, path=path
             ) from error

@@ -107,8 +107,8 @@ class DecodingConfig:
         if self.sample and self.beam > 1:
             raise DecodingError(
                 "decoding.sample_with_beam",
-                "decoding.sample must be false with decoding.beam {beam}, got true; use either "
-                "beam search or sampling",
+                "decoding.sample must be false with decoding.beam {beam}, got true; to sample "
+                "set decoding.beam = 1",
                 beam=self.beam,
             )
         if not self.sample and self.n_best > self.beam:
