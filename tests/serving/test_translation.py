@@ -186,6 +186,7 @@ def test_lines_and_sentences_are_translated_one_by_one(
         ["empty_text"],
         UNKNOWN,
     ]
+    assert {*reply["warnings"][0][0]} == {"code", "message"}
 
 
 def test_the_client_of_libretranslate(translator: Server, expected: dict[str, str]) -> None:

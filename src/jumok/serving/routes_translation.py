@@ -7,7 +7,6 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from jumok.config_io import to_dict
 from jumok.documents import Document
 from jumok.documents.document import Translation
 from jumok.documents.placement import MIN_LINK, Link
@@ -232,7 +231,7 @@ class _Inputs:
     def warnings(self, outputs: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
         """The warnings of each given text; of one without a letter that it is empty, if it is."""
         found = iter([output.get("warnings", []) for output in outputs])
-        empty = [to_dict(EMPTY_TEXT)]
+        empty = [{"code": EMPTY_TEXT.code, "message": EMPTY_TEXT.message}]
         return [
             next(found) if each.blocks else [] if each.write([]).strip() else empty
             for each in self.documents
