@@ -189,12 +189,12 @@ def test_empty_stdin(review_run: Path) -> None:
     [
         (
             b"\xb0\xa1",
-            "jumok: stdin:3: byte 1 is not UTF-8 (0xb0); convert the input to UTF-8; it may be "
-            "cp949: convert the file with iconv -f cp949 -t utf-8\n",
+            r"jumok: stdin:3: byte 1 is not UTF-8, it may be cp949 (got b'\xb0\xa1'); convert the "
+            "file with iconv -f cp949 -t utf-8\n",
         ),
         (
             "가\0나".encode(),
-            "jumok: stdin:3: a text must not contain U+0000 (NUL), got one as character 2; remove",
+            r"jumok: stdin:3: a NUL character (got '가\x00나'); correct the line",
         ),
     ],
 )
