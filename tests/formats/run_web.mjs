@@ -1,6 +1,6 @@
 // Runs jumok.js (copied to the file MODULE) in Node: JSON on stdin, JSON on stdout.
 //
-//     node run_web.mjs MODULE < {"tokenizers": [{config, scores, types, texts, rows, pairs, spans}], "models": [{file, kernel, texts, decoding}]}
+//     node run_web.mjs MODULE < {"tokenizers": [{config, scores, types, texts, rows, pairs, spans}], "models": [{file, kernel, texts, decoding, wrong: [[text, decoding]]}]}
 
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
@@ -16,13 +16,22 @@ const texts = tokenizers.map(({ rows = [] }, i) => rows.map((row) => opened[i].d
 
 const bytes = (path) => Uint8Array.from(readFileSync(path)).buffer;
 const answers = [];
-for (const { file, kernel, texts, decoding = {} } of models) {
+const message = async (call) => {
+  try {
+    return `answered ${JSON.stringify(await call())}`;
+  } catch (error) {
+    return String(error);
+  }
+};
+for (const { file, kernel, texts, decoding = {}, wrong = [] } of models) {
   const model = await open(bytes(file), bytes(kernel));
   answers.push({
     outputs: texts.map((text) => Array.from(model.outputs(text))),
     predictions: texts.map((text) => model.predict(text, decoding)),
     truncated: texts.map((text) => model.isTruncated(text)),
     check: model.check(),
+    refused: await Promise.all(wrong.map((each) => message(() => model.predict(...each)))),
+    refusedStreams: await Promise.all(wrong.map(([text, changes]) => message(() => model.stream(text, () => true, changes)))),
   });
   model.free();
 }

@@ -278,6 +278,41 @@ def test_the_file_has_ids_of_odd_texts(tmp_path: Path) -> None:
     assert answer["check"]["text"] == ODD_TEXTS[0]
 
 
+def test_texts_that_a_model_does_not_read_are_refused(tmp_path: Path) -> None:
+    make, _ = OWN["pairs"]
+    Web().convert(make(), tmp_path)
+    settings = json.loads(read_metadata(tmp_path / MODEL)["jumok"])
+    must = {
+        "always": "a list of two strings",
+        "never": "a string",
+        "optional": "a string or a list of two strings",
+    }
+    wrong: list[tuple[Any, str]] = [
+        (None, "null"),
+        (["비"], "a list of 1"),
+        (["비", 3], "a list of 2"),
+    ]
+    jobs: list[dict[str, Any]] = []
+    for pairs in must:
+        file = tmp_path / f"{pairs}.safetensors"
+        file.write_bytes(
+            pack(load_file(tmp_path / MODEL), settings | {"pairs": pairs, "examples": []})
+        )
+        calls = [[text] for text, _ in wrong] + [
+            [["비", "눈"] if pairs != "never" else "비", {"beam": 2}]
+        ]
+        jobs.append(
+            {"file": str(file), "kernel": str(tmp_path / KERNEL), "texts": [], "wrong": calls}
+        )
+    jobs[0]["wrong"].append(["비"])
+    found = [each["refused"] for each in run_module({"models": jobs}, tmp_path)["answers"]]
+    assert found[0].pop() == f'Error: the text must be {must["always"]}, got "비"'
+    no_options = "generates no text and has no options; use predict(text)"
+    for sentence, said in zip(must.values(), found, strict=True):
+        expected = [f"Error: the text must be {sentence}, got {shown}" for _, shown in wrong]
+        assert said == [*expected, f"Error: a model for classification {no_options}"]
+
+
 def test_what_the_page_cannot_compute_is_refused() -> None:
     characters = own("tagging", {"tagging": "characters"}, tag_vocabulary("unigram"))
     assert isinstance(characters.model, CharacterClassifier)

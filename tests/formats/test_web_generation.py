@@ -1,17 +1,19 @@
 """`--to web` of models that generate: the texts in Node are those of the engine."""
 
-from dataclasses import replace
+import re
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import jumok
-from jumok.decoding.config import DecodingConfig
+from jumok.decoding.config import RANGES, DecodingConfig
 from jumok.engine import load as load_engine
+from jumok.errors import InputError
 from jumok.export import export
 from jumok.export.samples import random_samples
-from jumok.formats import web
+from jumok.formats import web, web_generation
 from jumok.formats.web import KERNEL, MODEL, PAGE, Web
 from jumok.tasks.pipeline.outputs import GeneratedText
 from jumok.tasks.pipeline.pipeline import Pipeline
@@ -74,6 +76,70 @@ def test_note_in_a_page(tmp_path: Path) -> None:
         model = load_engine("note", decoding=overrides(search))
         assert_equal(answer, model.predict(texts))
     assert sum("뷁" in text for text in texts) == 1
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"beam": "x"}, 'decoding.beam must be an integer, got "x"'),
+    ({"beam": None}, "decoding.beam must be an integer, got null"),
+    ({"seed": 1.5}, "decoding.seed must be an integer, got 1.5"),
+    ({"temperature": None}, "decoding.temperature must be a finite number, got null"),
+    ({"length_norm": "pover"}, 'decoding.length_norm must be "power" or "gnmt", got "pover"'),
+    ({"sample": 1}, "decoding.sample must be true or false, got 1"),
+    ({"stop": "a"}, 'decoding.stop must be a list of strings, got "a"'),
+    ({"stop": ["a", 3]}, "decoding.stop must be a list of strings, got a list of 2"),
+    ({"stop": ["a"], "beam": 2}, "decoding.stop must be empty with several hypotheses, got a list"),
+    ({"beam": 2, "sample": True}, "decoding.sample must be false with beam 2, got true"),
+    ({"n_best": 3, "beam": 2}, "decoding.n_best must be at most beam 2, got 3"),
+    ({"typical_p": 0.5}, "decoding.typical_p must be 1 without sampling, got 0.5"),
+    ({"min_length": 9999}, "decoding.min_length must be at most max_length "),
+    ({"top_k": {}}, "decoding.top_k must be an integer, got an object"),
+    *(
+        ({name: "a"}, f"decoding.{name} is not known; known: beam, early_stopping, length_norm,")
+        for name in ("bem", "prefix", "pattern", "coverage", "toString", "__proto__")
+    ),
+]
+
+
+def outside_values() -> list[tuple[str, float]]:
+    """A value below and one above the range of each number that the page has."""
+    found: list[tuple[str, float]] = []
+    for name in set(RANGES) & set(web_generation._SETTINGS):
+        interval = RANGES[name]
+        low, high = (float(end) for end in interval[1:-1].split(", "))
+        found.append((name, low - (interval[0] == "[")))
+        if high < float("inf"):
+            found.append((name, high + (interval[-1] == "]")))
+    integers = {field.name for field in fields(DecodingConfig) if field.type is int}
+    return [(name, int(value) if name in integers else value) for name, value in found]
+
+
+def python_sentence(name: str, value: float) -> str:
+    """What DecodingConfig says of the value, with numbers as JavaScript writes them."""
+    with pytest.raises(InputError) as caught:
+        DecodingConfig(**{name: value})  # type: ignore[arg-type]  # of any type
+    words = str(caught.value).partition("; ")[0].replace(" and finite", "")
+    return re.sub(r"(got -?\d+)\.0$", r"\1", words)
+
+
+def test_wrong_settings_and_texts_are_refused(tmp_path: Path) -> None:
+    """In the words of Python; without a check the kernel reads settings beyond its memory."""
+    export(Path("note"), "web", tmp_path / "note")
+    outside = outside_values()
+    assert {"beam", "max_length", "temperature", "top_p", "min_p"} <= {name for name, _ in outside}
+    wrong: list[tuple[list[Any], str]] = [
+        *((["가", {name: value}], python_sentence(name, value)) for name, value in outside),
+        *((["가", decoding], sentence) for decoding, sentence in WRONG),
+        ([None], "the text must be a string, got null"),
+        ([3], "the text must be a string, got 3"),
+        ([{}], "the text must be a string, got an object"),
+        ([["가", "나"]], "the text must be a string, got a list of 2"),
+    ]
+    (job, *_) = requests(tmp_path / "note", ["가"])
+    job["wrong"] = [arguments for arguments, _ in wrong]
+    (answer,) = run_module({"models": [job]}, tmp_path)["answers"]
+    for found in (answer["refused"], answer["refusedStreams"]):
+        for said, (arguments, sentence) in zip(found, wrong, strict=True):
+            assert said.startswith(f"Error: {sentence}"), arguments
 
 
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -1,6 +1,7 @@
 /** A model in the page: a text and settings in, a whole trace out, as `jumok.trace` makes it. */
 
 import type { Numbers } from "../views/calculation/arithmetic";
+import { Arena, check } from "../model/heap";
 import { Model, type Parts } from "../model/model";
 import { changedScores, type Decoding as DecodingSettings, type Hypothesis } from "../model/search";
 import type { Run } from "../state/session";
@@ -16,6 +17,7 @@ import { spearman } from "./spearman";
 import { type Dims, readDims, Weights } from "./weights";
 
 const TOP_K = 10; // candidates after each token
+const NEWEST = -1; // the hypotheses of the newest step of a search
 const LENS_TOP_K = 3;
 const MAX_LENS_CELLS = 2048;
 const MAX_WORDS = 64; // left out, one at a time
@@ -109,10 +111,20 @@ export class LiveRunner {
       for (let o = 0; o < outputs; o++) left.fill(0, o * inputs + Number(head) * d_head, o * inputs + (Number(head) + 1) * d_head);
       changed.set(name, left);
     }
-    for (const [name, weight] of changed) this.parts.kernel.setWeight(name, weight);
+    for (const [name, weight] of changed) this.setWeight(name, weight);
     return () => {
-      for (const name of changed.keys()) this.parts.kernel.setWeight(name, this.weights.vector(name));
+      for (const name of changed.keys()) this.setWeight(name, this.weights.vector(name));
     };
+  }
+
+  /** Packs a linear map again with other weights of the same shape, such as without a head. */
+  private setWeight(name: string, weight: Float32Array): void {
+    const { tensors, settings, kernel: { kernel, model } } = this.parts;
+    if (settings.precision) throw new Error("weights can be changed in float32 only");
+    Arena.use(kernel, (arena) => {
+      const values = arena.bytes(new Uint8Array(weight.buffer, weight.byteOffset, weight.byteLength));
+      check(kernel.jumok_set_rows(model, arena.name(name), 0, tensors.get(name)!.shape[0], values, 0, 0)); // the bias stays
+    });
   }
 
   private forward(attention: ConstructorParameters<typeof ForwardPass>[2], muted: Muted): ForwardPass {
@@ -172,7 +184,7 @@ export class LiveRunner {
     const generator = this.parts.generator!;
     const search = generator.start(text, decoding);
     try {
-      for (let over = false; !over; steps.push(search.newest())) over = generator.step(search, text, decoding);
+      for (let over = false; !over; steps.push(search.hypotheses(NEWEST))) over = generator.step(search, text, decoding);
       const best = search.hypotheses()[0] ?? { ids: [], finished: false };
       return { ids: best.ids, finished: best.finished };
     } finally {

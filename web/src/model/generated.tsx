@@ -21,10 +21,11 @@ const seed = signal<number | null>(null);
 const draws = signal(0); // of samples of the same text
 
 /** The settings that the user changed; a sample has one hypothesis. */
-function changes(): Partial<Decoding> {
+function changes(decoding: Decoding): Partial<Decoding> {
   const size = beam.value === null ? {} : { beam: beam.value, n_best: beam.value };
   if (temperature.value === null) return size;
-  return temperature.value ? { sample: true, beam: 1, n_best: 1, temperature: temperature.value, seed: seed.value } : { ...size, sample: false, temperature: 1 };
+  if (temperature.value) return { sample: true, beam: 1, n_best: 1, temperature: temperature.value, seed: seed.value };
+  return { n_best: Math.min(decoding.n_best, decoding.beam), ...size, sample: false, temperature: 1, typical_p: 1 };
 }
 
 interface Properties {
@@ -49,7 +50,7 @@ export function GeneratedAnswer({ model, decoding, text }: Properties) {
     setPartial("");
     if (isWritten)
       model
-        .stream(text, show, changes())
+        .stream(text, show, changes(decoding))
         .then((output) => current && setFound(output))
         .catch((error: unknown) => current && setFound(String(error instanceof Error ? error.message : error)));
     return () => {

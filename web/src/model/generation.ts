@@ -1,6 +1,7 @@
 /** Generated text, equal to that of jumok/engine/generation.py: lines in, texts and their candidates out. */
 
 import type { KernelModel } from "./kernel";
+import { changed } from "./options";
 import { type Decoding, type Hypothesis, Search, seeded } from "./search";
 import type { Tokenizer } from "./tokenizer";
 import { EMPTY_TEXT, isBlank, repetition, textWarnings, type Warning } from "./warnings";
@@ -45,10 +46,8 @@ export class TextGenerator {
   ) {}
 
   /** Computes the output for a text, one token at a time. */
-  *steps(text: string, changes: Partial<Decoding> = {}): Steps {
-    const decoding = seeded({ ...this.settings.decoding, ...changes });
-    if (decoding.sample && decoding.beam > 1) throw new Error("a sample needs beam 1");
-    if (decoding.stop.length && hypotheses(decoding) > 1) throw new Error("stop strings need a single hypothesis: beam 1, n_best 1");
+  *steps(text: string, changes: Partial<Decoding>): Steps {
+    const decoding = seeded(changed(this.settings.decoding, changes));
     const parts: Part[] = [];
     const before = () => parts.map(([part, end]) => (part?.text ?? "") + end).join("");
     for (const [line, end] of this.split(text)) {

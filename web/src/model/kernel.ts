@@ -152,16 +152,6 @@ export class KernelModel {
     }
   }
 
-  /** Packs a linear map again with other weights of the same shape, such as without a head. */
-  setWeight(name: string, weight: Float32Array): void {
-    const { kernel, tensors, model, settings } = this;
-    if (settings.precision) throw new Error("weights can be changed in float32 only");
-    Arena.use(kernel, (arena) => {
-      const values = arena.bytes(new Uint8Array(weight.buffer, weight.byteOffset, weight.byteLength));
-      check(kernel.jumok_set_rows(model, arena.name(name), 0, tensors.get(name)!.shape[0], values, 0, 0)); // the bias stays
-    });
-  }
-
   /** Releases the memory of the model. */
   free(): void {
     this.kernel.jumok_free_model(this.model);

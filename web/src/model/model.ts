@@ -4,6 +4,7 @@ import { MemoryByteSource, readHeader } from "../trace/safetensors";
 import { type Candidate, type Generated, type GenerationSettings, TextGenerator, untilStop } from "./generation";
 import { KernelModel, type KernelSettings, type Tensors } from "./kernel";
 import { type Filled, type Filling, MaskFiller, type MaskSettings } from "./masks";
+import { isString, mustBe } from "./options";
 import type { Decoding } from "./search";
 import { exactSpans } from "./spans";
 import { type Entity, entitiesOf } from "./tags";
@@ -154,10 +155,10 @@ export class Model {
 
   /** The numbers that the model computes for a text: logits (of tags those of each token), a score, a vector, or log-probabilities of generated tokens and filled masks. */
   outputs(text: Input): Float32Array {
-    if (this.generator) return this.generated(single(text)).logProbabilities;
+    if (this.generator) return this.generated(this.single(text)).logProbabilities;
     if (this.filler) {
       const logP = this.maskProbabilities(this.row(text));
-      return Float32Array.from(this.filler.fill(single(text), logP).masks, ([best]) => best.logProbability);
+      return Float32Array.from(this.filler.fill(this.single(text), logP).masks, ([best]) => best.logProbability);
     }
     return this.run(this.row(text));
   }
@@ -174,18 +175,20 @@ export class Model {
     return unknownCharacters(text, this.tokenizer);
   }
 
-  /** The answer for a text; `decoding` changes settings of generated text. Throws for NUL, lone surrogates, and when memory runs out. */
+  /** The answer for a text; `decoding` changes settings of generated text. Throws for NUL, lone surrogates, unknown or wrong settings, and when memory runs out. */
   predict(text: Input, decoding: Partial<Decoding> = {}): Answer {
     const { task, labels, threshold } = this.settings;
     if (this.generator) {
-      const steps = this.generator.steps(single(text), decoding);
+      const steps = this.generator.steps(this.single(text), decoding);
       for (;;) {
         const { done, value } = steps.next();
         if (done) return { task: task as GenerationTask, ...value };
       }
     }
-    const warnings = typeof text === "string" ? textWarnings(text, this.tokenizer) : pairWarnings(text, this.tokenizer);
-    if (this.filler) return this.fill(single(text), warnings);
+    this.checkInput(text);
+    if (Object.keys(decoding).length) throw this.noGeneration();
+    const warnings = isString(text) ? textWarnings(text, this.tokenizer) : pairWarnings(text, this.tokenizer);
+    if (this.filler) return this.fill(this.single(text), warnings);
     const outputs = this.outputs(text);
     if (task === "classification") {
       const probabilities = softmax(outputs);
@@ -196,7 +199,7 @@ export class Model {
       return { task, labels: labels.filter((_, i) => probabilities[i] >= threshold), probabilities, warnings };
     }
     if (task === "regression") return { task, score: outputs[0], warnings };
-    if (task === "tagging") return { task, entities: this.entities(single(text), outputs), warnings };
+    if (task === "tagging") return { task, entities: this.entities(this.single(text), outputs), warnings };
     return { task: "similarity", vector: outputs, warnings };
   }
 
@@ -217,17 +220,33 @@ export class Model {
 
   /** The input ids of a text, or of two. */
   private row(text: Input): number[] {
-    return this.filler ? this.filler.row(single(text)) : this.tokenizer.inputs(...this.texts(text));
+    return this.filler ? this.filler.row(this.single(text)) : this.tokenizer.inputs(...this.texts(text));
   }
 
   /** The texts that are tokenized. */
   private texts(text: Input): [string, string | null] {
-    const { pairs, prompt, lower_case } = this.settings;
-    const paired = typeof text !== "string";
-    if (paired && pairs === "never") throw new Error("the model reads one text, got two; give one string");
-    if (!paired && pairs === "always") throw new Error("the model reads two texts, got one; give a list of two strings");
-    if (paired) return [text[0], text[1]];
+    const { prompt, lower_case } = this.settings;
+    this.checkInput(text);
+    if (!isString(text)) return [text[0], text[1]];
     return [lower_case ? (prompt + text).toLowerCase() : prompt + text, null];
+  }
+
+  private noGeneration(): Error {
+    return new Error(`a model for ${this.task} generates no text and has no options; use predict(text)`);
+  }
+
+  /** The text of a model that reads one. */
+  private single(text: Input): string {
+    this.checkInput(text);
+    return text as string;
+  }
+
+  /** Throws for what is not a text, or two, as the model reads them. */
+  private checkInput(text: Input): void {
+    const { pairs } = this;
+    const isRead = isString(text) ? pairs !== "always" : pairs !== "never" && Array.isArray(text) && text.length === 2 && text.every(isString);
+    const must = pairs === "never" ? "a string" : `${pairs === "optional" ? "a string or " : ""}a list of two strings`;
+    mustBe("the text", !isRead && must, text);
   }
 
   private run(row: readonly number[]): Float32Array {
@@ -247,8 +266,8 @@ export class Model {
 
   /** Generates text and pauses now and then: `onText` gets the text so far, and returns false to end. Null if it was ended. */
   async stream(text: string, onText: (text: string) => boolean, decoding: Partial<Decoding> = {}): Promise<Generated | null> {
-    if (!this.generator) throw new Error(`a model for ${this.task} generates no text; use predict`);
-    const steps = this.generator.steps(text, decoding);
+    if (!this.generator) throw this.noGeneration();
+    const steps = this.generator.steps(this.single(text), decoding);
     for (let paused = performance.now(); ; ) {
       const { done, value } = steps.next();
       if (done) {
@@ -314,11 +333,6 @@ export class Model {
 export function similarity(a: Float32Array, b: Float32Array): number {
   const product = (x: Float32Array, y: Float32Array) => x.reduce((sum, value, i) => sum + value * y[i], 0);
   return product(a, b) / Math.max(Math.sqrt(product(a, a) * product(b, b)), Number.MIN_VALUE);
-}
-
-function single(text: Input): string {
-  if (typeof text !== "string") throw new Error("the model reads one text, got two; give one string");
-  return text;
 }
 
 function logSoftmax(logits: Float32Array): Float64Array {

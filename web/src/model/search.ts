@@ -38,7 +38,7 @@ const LENGTH_PENALTY_OFFSET = 56;
 const KEYS_OFFSET = 64;
 const CHANGES_OFFSET = 72;
 const MAX_DRAWN_SEED = 2 ** 31;
-const ALL_STEPS = 2 ** 31 - 1;
+const MAX_INT32 = 2 ** 31 - 1;
 
 /** The settings with a seed: a random one where they sample without it. */
 export function seeded<D extends Decoding>(decoding: D): D {
@@ -56,7 +56,7 @@ function randomKeys(seed: number, ids: readonly number[]): BigUint64Array {
 function writeChanges(to: DataView, offset: number, decoding: Decoding): void {
   const { repetition_penalty, temperature, top_p, min_p, typical_p, no_repeat_ngram, top_k } = decoding;
   [repetition_penalty, temperature, top_p, min_p, typical_p].forEach((value, i) => to.setFloat32(offset + 4 * i, value, true));
-  [no_repeat_ngram, top_k].forEach((value, i) => to.setInt32(offset + 20 + 4 * i, value, true));
+  [no_repeat_ngram, top_k].forEach((value, i) => to.setInt32(offset + 20 + 4 * i, Math.min(value, MAX_INT32), true));
 }
 
 /** Logits after these tokens, changed as a greedy search or a sample changes them. */
@@ -104,22 +104,13 @@ export class Search {
   }
 
   /** Computes up to so many tokens; returns whether the search is over. */
-  run(steps = ALL_STEPS): boolean {
+  run(steps: number): boolean {
     check(this.kernel.jumok_search(this.request, steps, 1));
     return this.kernel.jumok_unfinished(this.request) === 0;
   }
 
-  /** The hypotheses, the best first; of a greedy search the tokens so far. */
-  hypotheses(): Hypothesis[] {
-    return this.found(0);
-  }
-
-  /** Those of the newest step, which ended or go on; the rank of a beam is its score. */
-  newest(): Hypothesis[] {
-    return this.found(-1);
-  }
-
-  private found(text: number): Hypothesis[] {
+  /** The hypotheses, the best first; of a greedy search the tokens so far. With -1 those of the newest step, which ended or go on; the rank of a beam is its score. */
+  hypotheses(text = 0): Hypothesis[] {
     const n = this.kernel.jumok_n_found(this.request, text);
     return Array.from({ length: n }, (_, number) => this.hypothesis(text, number));
   }

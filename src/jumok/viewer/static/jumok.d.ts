@@ -124,7 +124,7 @@ export interface Model {
   readonly pairs: "always" | "optional" | "never";
   /** The decoding settings of a model that generates text; null for another one. */
   readonly decoding: Decoding | null;
-  /** The answer for a text; `decoding` changes settings of generated text. Throws for NUL, lone surrogates, and when memory runs out. */
+  /** The answer for a text; `decoding` changes settings of generated text. Throws for NUL, lone surrogates, unknown or wrong settings, and when memory runs out. */
   predict(text: Input, decoding?: Partial<Decoding>): Answer;
   /** Generates text and pauses now and then: `onText` gets the text so far, and returns false to end. Null if it was ended. */
   stream(text: string, onText: (text: string) => boolean, decoding?: Partial<Decoding>): Promise<Generated | null>;
