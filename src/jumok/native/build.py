@@ -251,7 +251,7 @@ def _run(command: list[str]) -> tuple[int, str]:
         except BaseException:  # Ctrl-C too, which another session does not get
             if os.name == "posix":
                 with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                    os.killpg(process.pid, signal.SIGTERM)
             process.kill()
             raise
         return process.returncode, output

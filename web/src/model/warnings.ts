@@ -35,7 +35,7 @@ function warningsOf(texts: readonly string[], unread: number, tokenizer: Tokeniz
   const found: Warning[] = [];
   const are = unknown > 1 ? "characters are" : "character is";
   if (unknown) found.push({ code: "unknown_characters", message: `${grouped(unknown)} ${are} not in the vocabulary` });
-  if (unread) found.push({ code: "truncated", message: `${grouped(unread)} tokens of the text were not read` });
+  if (unread) found.push({ code: "truncated", message: `${grouped(unread)} token${unread > 1 ? "s" : ""} of the text w${unread > 1 ? "ere" : "as"} not read` });
   return found;
 }
 
