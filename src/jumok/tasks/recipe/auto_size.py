@@ -11,20 +11,20 @@ from jumok.tasks.registry import TASKS, TRANSFORMER
 if TYPE_CHECKING:
     from jumok.tasks.recipe.recipe import Recipe
 
-# Layers and d_model, each about twice the weights of the one before.
+# Layers and d_model; the layers of each have two to four times the weights of the one before.
 SIZES = ((1, 128), (2, 128), (3, 192), (4, 256), (6, 320), (6, 512), (8, 768), (12, 1024))
 CHOSEN = ("n_layers", "d_model", "n_heads", "d_ff")  # by `model.size = "auto"`
 D_HEAD = 64
 # Measured on koen and nsmc: with fewer tokens for each weight smaller models did better.
 TOKENS_PER_WEIGHT = 5
-REPETITIONS = 15.4  # after which more add little: R* of Muennighoff et al. (2023), section 6.1
+REPETITIONS = 15.4  # after which more add little: R* of Muennighoff et al. (2023)
 
 
 def with_auto_size(recipe: Mapping[str, Any], overrides: Overrides) -> ConfigDict | None:
-    """A user's recipe with `model.size = "auto"`, or None where that is given.
+    """A user's recipe with `model.size = "auto"`; None with a size, other weights or another end.
 
-    It is the default of a training from scratch that ends by `training.minutes` alone and sets no
-    number of layers, width or heads; a pre-norm Transformer and a linear schedule are then, too.
+    The defaults of such a training from scratch also have a pre-norm Transformer, a linear
+    schedule and small steps.
     """
     tree = apply_overrides(recipe, overrides)
     model, training = tree.get("model", {}), tree.get("training", {})
