@@ -109,7 +109,10 @@ class Block:
         placed = list(self.placed)
         for start, end, term in find(self.text):
             if not any(_divides(each, start, end) for each in self.placed):
-                atom = Atom(self.style.escape(term), self.text[start:end], expected=term)
+                source = self.text[start:end]
+                atom = Atom(
+                    self.style.escape(term), source, expected=term if term != source else ""
+                )
                 placed.append(Placed(start, end, atom, _innermost(self.placed, start, end)))
         return replace(self, placed=tuple(placed))
 

@@ -25,6 +25,7 @@ from jumok.errors import InputError
 from jumok.tasks.pipeline.outputs import GeneratedText, Output, OutputWarning
 from jumok.tasks.pipeline.segments import join_outputs, split_sentences, split_text, with_spaces
 from jumok.text.token_spans import token_spans
+from jumok.text.tokenizer import Tokenizer, unk_id
 
 TASK = "sequence_to_sequence"
 CHUNK = 64  # sentences that are computed together, and then added to the memory
@@ -36,6 +37,7 @@ NOT_TRANSLATED = OutputWarning("not_translated", "the model wrote no words for i
 
 _LETTER = re.compile(r"[^\W\d_]")
 _HANGUL = re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]")
+_OTHER_SCRIPT = re.compile(r"[^\W\d_a-zA-Z\u00aa-\u024f\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]+")
 
 Progress = Callable[[int, int], None]  # sentences that are done, and all
 
@@ -96,6 +98,7 @@ def translate_document(
     document = Document.read(source, format)
     if glossary is not None:
         document = document.with_terms(glossary.find)
+    document = document.with_terms(_UnknownWords(_tokenizers(model)).find)
     blocks = document.blocks
     linked: dict[str, bool] = {}  # whether a sentence needs links, by sentence
     for block in blocks:
@@ -120,6 +123,41 @@ def translate_document(
         len(linked),
         computed,
     )
+
+
+class _UnknownWords:
+    """The words in other scripts than Latin and Hangul that a tokenizer lacks, kept as terms."""
+
+    def __init__(self, tokenizers: Sequence[Tokenizer]) -> None:
+        self._tokenizers = tokenizers
+        self._lacks: dict[str, bool] = {}  # by character
+
+    def find(self, text: str) -> Iterator[tuple[int, int, str]]:
+        for match in _OTHER_SCRIPT.finditer(text):
+            for character in set(match[0]).difference(self._lacks):
+                found = any(_lacks(each, character) for each in self._tokenizers)
+                self._lacks[character] = found
+            if any(map(self._lacks.__getitem__, match[0])):
+                yield *match.span(), match[0]
+
+
+def _lacks(tokenizer: Tokenizer, character: str) -> bool:
+    """Whether it has no token for a character, or those of its bytes."""
+    ids = tokenizer.encode(character)
+    return unk_id(tokenizer) in ids or any(tokenizer.piece(id_).startswith("<0x") for id_ in ids)
+
+
+def _tokenizers(model: TextModel) -> list[Tokenizer]:
+    """That of the sources, and if they are Korean or English that of the outputs.
+
+    Of these, words in a third script are often written as they are; of Japanese sources, say, the
+    letters that the outputs lack are the text.
+    """
+    run = getattr(model, "run", None)  # of the engine
+    found = [getattr(model, "vocabulary", None)]
+    if _source_language(model) in ("ko", "en"):
+        found.append(getattr(run, "target_tokenizer", getattr(model, "target_vocabulary", None)))
+    return [each for each in found if each is not None]
 
 
 def _sentences(text: str) -> Iterator[tuple[str, str]]:
