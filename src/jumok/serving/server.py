@@ -36,6 +36,8 @@ from jumok.serving.routes_tei import TeiRoutes
 from jumok.serving.routes_traces import TraceRoutes
 from jumok.serving.routes_translation import TranslationRoutes
 from jumok.serving.service import ServedModel, Service, unique_names
+from jumok.shipped import resolve_model
+from jumok.tasks.runs.run_files import check_is_run
 from jumok.threads import compute_threads
 from jumok.web.access import AllowedHosts, is_loopback, open_listener, validate_token
 from jumok.web.app import Access, Route
@@ -92,6 +94,9 @@ def serve(options: ServeOptions) -> None:
     for origin in options.cors_origins:
         _check_origin(origin)
     names = unique_names(options.folders)
+    for folder in map(resolve_model, options.folders):
+        if not folder.exists():
+            check_is_run(folder)  # before it listens; of others the process that loads them tells
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(open_listener(options.host, options.port, BACKLOG))
         _raise_file_limit()
