@@ -95,7 +95,7 @@ PAIR_SOURCES = (
         "CC BY-SA 4.0 (of articles CC BY-SA 3.0)",
         "ko.wikipedia.org through github.com/97danielj/WordEmbedding, UD_Korean-Kaist and "
         "UD_Korean-GSD, Gongu and Wikinews through github.com/yiunsr/boddari, Common Voice",
-        copies=6,
+        copies=8,
     ),
     PairSource(
         "words",
