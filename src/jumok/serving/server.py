@@ -96,7 +96,7 @@ def serve(options: ServeOptions) -> None:
     names = unique_names(options.folders)
     for folder in map(resolve_model, options.folders):
         if not folder.exists():
-            check_is_run(folder)  # before it listens; of others the process that loads them tells
+            check_is_run(folder)  # before the server listens
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(open_listener(options.host, options.port, BACKLOG))
         _raise_file_limit()
