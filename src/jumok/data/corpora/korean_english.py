@@ -27,7 +27,7 @@ class PairSource:
 PAIR_SOURCES = (
     PairSource(
         "short",
-        "short everyday sentences, written for jumok",
+        "sentences of everyday life and school books, written for jumok",
         "Apache-2.0",
         "jumok.lab.everyday",
         copies=8,
