@@ -58,7 +58,7 @@ def test_json_lines(capsys: Capture, review_run: Path) -> None:
 def test_a_table_for_people(capsys: Capture, reading_run: Path) -> None:
     done = call(capsys, "check", reading_run, "--quick", "--text", "삼 일 오", "--text", "구\t9")
     assert done.code == 0
-    assert done.err.startswith("inputs: 2 given texts and random ids of ")
+    assert done.err.startswith("inputs: given texts (2) and random ids of ")
     head, *lines = done.out.splitlines()
     assert head.split() == ["difference", "tolerance", "result"]
     assert [line[:23].strip() for line in lines] == ROWS

@@ -70,7 +70,7 @@ def _target(pipeline: "Pipeline", texts: list[str]) -> "CheckTarget":
     if texts:
         samples = text_samples(pipeline, texts)
         description: Message | str = Message(
-            "cli.given_texts", "{n} given texts and ", n=len(texts)
+            "cli.given_texts", "given texts ({n}) and ", n=len(texts)
         )
     else:
         try:

@@ -449,7 +449,7 @@ def _report_truncated(n: int, longest: int) -> None:
     if n:
         print_message(
             "experiment.truncated",
-            "{n} texts have more than {longest} tokens, and the rest of them is not read",
+            "texts of more than {longest} tokens, whose rest is not read: {n}",
             n=n,
             longest=longest,
         )
