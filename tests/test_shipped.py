@@ -103,17 +103,17 @@ EVERYDAY = {  # of the first minute
     "배고파": "hungry",
     "저는 매일 아침에 커피를 마셔요.": "drink coffee every morning",
     "여기서 사진 찍어도 돼요?": "take a picture here?",
-    "시험이 끝나면 여행을 가고 싶어요.": "want to go on a trip after the exam",
+    "시험이 끝나면 여행을 가고 싶어요.": "want to go on a trip",
     "감기에 걸려서 학교에 못 갔어요.": "couldn't go to school because",
 }
 
 
 EVERYDAY_ENGLISH = {
     "Thank you very much.": "감사합니다",
-    "Where is the bathroom?": "화장실이 어디",
+    "Where is the bathroom?": "화장실은 어디",
     "Our dog is really smart.": "정말 똑똑",
     "Please speak more slowly.": "천천히 말해",
-    "Click the button to save the file.": "저장하려면",
+    "Click the button to save the file.": "저장",
     "What are you doing tomorrow?": "내일 뭐 해요",
     "I lost my wallet yesterday.": "어제 지갑을 잃어버렸어요",
     "https://example.com/a1": "https://example.com/a1",

@@ -27,6 +27,7 @@ DEV_OF_THOUSAND = 50  # of the English sentences of the source everyday
 DEV_DOCS = 300  # sentences of the documentation in the development pairs
 COLUMNS = {"source": "ko", "target": "en"}
 OWN_PAIRS = Path(__file__).parent / "everyday" / "pairs.tsv"
+OWN_SENTENCES = OWN_PAIRS.with_name("sentences.tsv")
 OWN_WORDS = OWN_PAIRS.with_name("glossary.tsv")
 TRANSLATED = OWN_PAIRS.with_name("translated.tsv.xz")
 N_COPIED, N_JOINED = 6_000, 6_000
@@ -112,6 +113,8 @@ def _pairs(source: PairSource) -> Iterator[Pair]:
         )
     elif source.name == "short":
         yield from _read_pairs(OWN_PAIRS)
+    elif source.name == "sentences":
+        yield from _read_pairs(OWN_SENTENCES)
     elif source.name == "words":
         yield from _read_pairs(OWN_WORDS)
     elif source.name == "translated":

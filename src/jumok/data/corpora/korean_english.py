@@ -27,7 +27,15 @@ class PairSource:
 PAIR_SOURCES = (
     PairSource(
         "short",
-        "sentences of everyday life and school books, written for jumok",
+        "short everyday sentences, written for jumok",
+        "Apache-2.0",
+        "jumok.lab.everyday",
+        copies=48,  # of few pairs: the first that people type
+        varies=True,
+    ),
+    PairSource(
+        "sentences",
+        "sentences as in everyday life and school books, written for jumok",
         "Apache-2.0",
         "jumok.lab.everyday",
         copies=8,
