@@ -102,7 +102,8 @@ PAIR_SOURCES = (
         "sentences of an encyclopedia, treebanks, stories, books and news, translated for jumok",
         "CC BY-SA 4.0 (of articles CC BY-SA 3.0)",
         "ko.wikipedia.org through github.com/97danielj/WordEmbedding, UD_Korean-Kaist and "
-        "UD_Korean-GSD, Gongu and Wikinews through github.com/yiunsr/boddari, Common Voice",
+        "UD_Korean-GSD, Gongu and Wikinews through github.com/yiunsr/boddari, Common Voice, the "
+        "National Assembly Library, Acorn, novels in the public domain",
         copies=8,
     ),
     PairSource(
