@@ -174,7 +174,7 @@ def test_truncated_texts_are_reported(capsys: pytest.CaptureFixture[str]) -> Non
     model = model_of("classifier")
     data = read(model, ["재미있어요 " * 40, "좋아요"])
     assert data.lengths("source")[0] == model.recipe.model.max_length
-    assert "texts of more than 24 tokens" in capsys.readouterr().err
+    assert "texts truncated to 24 tokens: 1" in capsys.readouterr().err
 
 
 def test_wrong_names_and_data_are_refused() -> None:

@@ -1,6 +1,7 @@
 """The pairs of the translators: what jumok writes itself, and no sentence of a dev or test set."""
 
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from jumok.data.load import load_splits
 from jumok.data.splits import SEQUENCES
 from jumok.lab.assemble import HeldOut
 from jumok.lab.assemble_translation import (
-    OWN_PAIRS,
+    EVERYDAY,
+    OWN_FILES,
     _copies_into_korean,
     assemble_translation,
     evaluation_sentences,
@@ -62,10 +64,13 @@ def test_every_phrase_has_both_languages() -> None:
         assert phrase.ing.split()[0].endswith("ing")
 
 
-def test_own_pairs_are_distinct() -> None:
-    table = read_table(OWN_PAIRS, {"source": "ko", "target": "en"})
-    korean = list(table.column("source"))
+@pytest.mark.parametrize("file", OWN_FILES.values())
+def test_own_pairs_are_distinct(file: str) -> None:
+    table = read_table(EVERYDAY / file, {"source": "ko", "target": "en"})
+    korean, english = table.column("source"), table.column("target")
     assert len(set(korean)) == len(korean) > 600
+    assert all(re.search("[가-힣]", text) for text in korean)
+    assert not any(re.search("[가-힣]", text) for text in english)
 
 
 def test_variants_keep_the_letters_and_the_english() -> None:

@@ -18,7 +18,7 @@ MAX_INLINE = 64  # atoms and pairs of a block: their places take a time that gro
 _SPACES = re.compile(r"\s+")
 _MARK = "\0"  # in place of a placeholder
 _WORD = re.compile(r"[^\W\d_]{2}|(?<!\S)[^\W\d_](?!\S)")
-FindTerms = Callable[[str], Iterator[tuple[int, int, str]]]  # start, end, translation
+FindTerms = Callable[[str], Iterator[tuple[int, int, str]]]  # start, end, translation ("": kept)
 
 
 @dataclass(frozen=True)
@@ -110,9 +110,7 @@ class Block:
         for start, end, term in find(self.text):
             if not any(_divides(each, start, end) for each in self.placed):
                 source = self.text[start:end]
-                atom = Atom(
-                    self.style.escape(term), source, expected=term if term != source else ""
-                )
+                atom = Atom(self.style.escape(term or source), source, expected=term)
                 placed.append(Placed(start, end, atom, _innermost(self.placed, start, end)))
         return replace(self, placed=tuple(placed))
 

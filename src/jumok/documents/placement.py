@@ -228,6 +228,10 @@ class _Placement:
             start, end, score = _best_run(scores, 0, len(scores))
             if score <= 0:
                 continue
+            if not each.start and each.node.read.isalpha() and not each.node.expected:
+                # Words link to the first token, whatever it is (attention sinks, Xiao et al. 2023).
+                start = max(range(start, end), key=scores.__getitem__)
+                end = start + 1
             first = self.units[start]
             links = [(each.start, each.end, 1.0)]
             self.units[start:end] = [

@@ -449,7 +449,7 @@ def _report_truncated(n: int, longest: int) -> None:
     if n:
         print_message(
             "experiment.truncated",
-            "texts of more than {longest} tokens, whose rest is not read: {n}",
+            "texts truncated to {longest} tokens: {n}",
             n=n,
             longest=longest,
         )

@@ -26,10 +26,13 @@ from jumok.lab.terms import in_sentence, is_name, read_terms
 DEV_OF_THOUSAND = 50  # of the English sentences of the source everyday
 DEV_DOCS = 300  # sentences of the documentation in the development pairs
 COLUMNS = {"source": "ko", "target": "en"}
-OWN_PAIRS = Path(__file__).parent / "everyday" / "pairs.tsv"
-OWN_SENTENCES = OWN_PAIRS.with_name("sentences.tsv")
-OWN_WORDS = OWN_PAIRS.with_name("glossary.tsv")
-TRANSLATED = OWN_PAIRS.with_name("translated.tsv.xz")
+EVERYDAY = Path(__file__).parent / "everyday"
+OWN_FILES = {  # by source
+    "short": "pairs.tsv",
+    "sentences": "sentences.tsv",
+    "words": "glossary.tsv",
+    "translated": "translated.tsv.xz",
+}
 N_COPIED, N_JOINED = 6_000, 6_000
 
 _FINAL = " .!?…~"
@@ -74,7 +77,7 @@ def assemble_translation(folder: Path, corpus: Corpus) -> dict[str, PairCounts]:
             written = list(_copies_into_korean(source, kept, rng))
         else:
             written = list(_copies(source, kept, rng))
-        if source.framed:
+        if source.templates:
             written += _sentences_of_names(kept)
         count.written = len(written)
         rows += written
@@ -111,14 +114,8 @@ def _pairs(source: PairSource) -> Iterator[Pair]:
         yield from read_terms(
             line.content.decode() for file in files for line in source_lines(source.name, file)
         )
-    elif source.name == "short":
-        yield from _read_pairs(OWN_PAIRS)
-    elif source.name == "sentences":
-        yield from _read_pairs(OWN_SENTENCES)
-    elif source.name == "words":
-        yield from _read_pairs(OWN_WORDS)
-    elif source.name == "translated":
-        yield from _read_pairs(TRANSLATED)
+    elif source.name in OWN_FILES:
+        yield from _read_pairs(EVERYDAY / OWN_FILES[source.name])
     else:
         pairs = list(_file_pairs(source.file))
         if source.ranges:

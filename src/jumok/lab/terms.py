@@ -27,7 +27,7 @@ _ABBREVIATION = re.compile(r"[A-Z& -]+")
 _MAX_WORDS = 5
 
 # Sentences around a name: the particle that follows it, the rest in Korean, the English sentence.
-_FRAMES = (
+_TEMPLATES = (
     ("에", " 대해 알려 주세요.", "Tell me about {}."),
     ("에", " 관한 책을 읽었어요.", "I read a book about {}."),
     ("은(는)", " 이 글에서 처음 나와요.", "{} appears in this text for the first time."),
@@ -77,7 +77,7 @@ def in_sentence(name: str, english: str, number: int) -> tuple[str, str]:
     >>> in_sentence("조지 워싱턴", "George Washington", 4)
     ('조지 워싱턴을 들어 본 적이 있나요?', 'Have you ever heard of George Washington?')
     """
-    particle, rest, sentence = _FRAMES[number % len(_FRAMES)]
+    particle, rest, sentence = _TEMPLATES[number % len(_TEMPLATES)]
     return f"{name}{josa(name, particle)}{rest}", sentence.format(english)
 
 

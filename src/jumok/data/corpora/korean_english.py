@@ -19,7 +19,7 @@ class PairSource:
     longest: int = 1_000  # characters of Korean, where `rows` is set
     ranges: tuple[tuple[int, int], ...] = ()  # of rows of the file; (): all
     levels: bool = False  # whether sentences are there at several levels of speech
-    framed: bool = False  # whether its names are also in a sentence each
+    templates: bool = False  # whether its names are also in a sentence each
 
 
 # `jumok data assemble koen-small` makes the corpus from them, without strings.tsv and the rows of
@@ -112,14 +112,14 @@ PAIR_SOURCES = (
         "Apache-2.0",
         "jumok.lab.everyday",
         copies=4,
-        framed=True,
+        templates=True,
     ),
     PairSource(
         "terms",
         "names and terms of an encyclopedia, from its parentheses",
         "CC BY-SA 3.0",
         "ko.wikipedia.org, read through github.com/97danielj/WordEmbedding",
-        framed=True,
+        templates=True,
     ),
     PairSource(
         "docs",

@@ -37,7 +37,8 @@ NOT_TRANSLATED = OutputWarning("not_translated", "the model wrote no words for i
 
 _LETTER = re.compile(r"[^\W\d_]")
 _HANGUL = re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]")
-_OTHER_SCRIPT = re.compile(r"[^\W\d_a-zA-Z\u00aa-\u024f\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]+")
+_OTHERS = r"\x00-\x7f\u0080-\u024f\u1100-\u11ff\u2000-\u206f\u3000-\u3002\u3130-\u318f\uac00-\ud7a3"
+_OTHER_SCRIPT = re.compile(rf"[^\W\d{_OTHERS}][^\s{_OTHERS}]*")  # a letter, then marks too
 
 Progress = Callable[[int, int], None]  # sentences that are done, and all
 
@@ -126,7 +127,7 @@ def translate_document(
 
 
 class _UnknownWords:
-    """The words in other scripts than Latin and Hangul that a tokenizer lacks, kept as terms."""
+    """The words in other scripts than Latin and Hangul that a tokenizer lacks, which are kept."""
 
     def __init__(self, tokenizers: Sequence[Tokenizer]) -> None:
         self._tokenizers = tokenizers
@@ -138,7 +139,7 @@ class _UnknownWords:
                 found = any(_lacks(each, character) for each in self._tokenizers)
                 self._lacks[character] = found
             if any(map(self._lacks.__getitem__, match[0])):
-                yield *match.span(), match[0]
+                yield *match.span(), ""
 
 
 def _lacks(tokenizer: Tokenizer, character: str) -> bool:
