@@ -192,6 +192,22 @@ def test_importing_jumok_does_not_import_torch() -> None:
 
 
 @pytest.mark.slow
+def test_training_and_loading_import_few_modules() -> None:
+    """Families, tasks and formats are imported by name: at most 190 modules and 150."""
+    script = ROOT / "scripts" / "structure.py"
+    done = subprocess.run(
+        [sys.executable, script, "--source", ROOT / "src" / "jumok"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    counts = re.findall(r"modules imported by jumok\.(train|load) +(\d+)", done.stdout)
+    trained, loaded = (int(count) for _, count in counts)
+    assert trained <= 190
+    assert loaded <= 150
+
+
+@pytest.mark.slow
 def test_predicting_imports_neither_the_trainer_nor_tables(review_run: Path) -> None:
     done = run_python(
         "import sys, jumok\n"

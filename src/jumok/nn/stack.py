@@ -12,7 +12,6 @@ from jumok.errors import ConfigError
 from jumok.nn.attention import MultiHeadAttention
 from jumok.nn.cache import NO_DECODER_CACHE, StackCache
 from jumok.nn.config import ATTENTION, LayerConfig
-from jumok.nn.disentangled import DisentangledAttention, RelativeEmbedding
 from jumok.nn.layer import TransformerLayer
 from jumok.nn.masks import NO_MASK, AttentionMask
 from jumok.nn.norms import OffsetRMSNorm, make_norm
@@ -117,6 +116,8 @@ class TransformerStack(nn.Module):
         """What the layers have beyond those of the paper, BERT, GPT-2 and T5, in words."""
         if not len(self.layers):
             return ()
+        from jumok.nn.disentangled import DisentangledAttention, RelativeEmbedding
+
         layer = self.layers[0]
         attention, norm = layer.self_attention, layer.self_attention_norm
         found = {

@@ -16,7 +16,7 @@ share the microbatches of a step, so the result does not depend on how many ther
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic
@@ -39,7 +39,6 @@ from jumok.processes import (
     raise_together,
 )
 from jumok.seeding import set_step_seed
-from jumok.training.activation_checkpointing import activation_checkpointing
 from jumok.training.bad_steps import (
     StepFailure,
     diagnose,
@@ -163,7 +162,7 @@ class Trainer(Generic[BatchT]):
         with (
             handle_signals() as stop,
             ProgressBar(progress, quiet=self.processes.rank > 0) as self.bar,
-            activation_checkpointing(self.job.model, enabled=self.config.activation_checkpointing),
+            self._activation_checkpointing(),
             use_training_kernel(self._kernel()),
             self.checkpoint_writer,
         ):
@@ -191,6 +190,14 @@ class Trainer(Generic[BatchT]):
         """The functions in C++, for whole models on the CPU."""
         usable = self.device.type == "cpu" and not self.strategy.is_sharded
         return cpu_training_kernel() if usable else None
+
+    def _activation_checkpointing(self) -> AbstractContextManager[None]:
+        """The context in which layers recompute their activations, if the recipe sets it."""
+        if not self.config.activation_checkpointing:
+            return nullcontext()
+        from jumok.training.activation_checkpointing import activation_checkpointing  # few do
+
+        return activation_checkpointing(self.job.model)
 
     def _set_warmup(self) -> None:
         """Shorten a default warm-up to half of a short training; log one that was set longer."""

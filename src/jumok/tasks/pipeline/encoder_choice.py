@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from jumok.native.kernel_choice import KernelChoice
-from jumok.tasks.runs.int8_loss import measured_precision
 
 if TYPE_CHECKING:
     from jumok.native.packed_weights import WeightPrecision
@@ -40,6 +39,7 @@ def with_packed_encoder(pipeline: "Pipeline", precision: "WeightPrecision | None
     from jumok.inference import optimize  # a training needs only `encoder_choice`
     from jumok.inference.optimization import unsupported_reason
     from jumok.native.measured import is_compiled_encoder
+    from jumok.tasks.runs.int8_loss import measured_precision
 
     packed = precision or measured_precision(pipeline.weights_path)
     if precision is None:

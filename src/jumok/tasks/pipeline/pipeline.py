@@ -20,7 +20,6 @@ from jumok.models import (
 )
 from jumok.models.character_classifier import NEEDS_CHARACTERS
 from jumok.models.config import SentencePooling
-from jumok.pretrained.sentence_encoding import SentenceEncoding
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.own_model import forward_own
 from jumok.tasks.pipeline.model_inputs import ModelInputs, model_inputs
@@ -41,6 +40,7 @@ from jumok.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from jumok.native.kernel_choice import KernelChoice
+    from jumok.pretrained.sentence_encoding import SentenceEncoding
     from jumok.tasks.pipeline.text_vectors import Vectors
     from jumok.tasks.task import Task
 
@@ -253,8 +253,10 @@ class Pipeline(Generic[OutputT]):
         )
 
     @property
-    def default_encoding(self) -> SentenceEncoding:
+    def default_encoding(self) -> "SentenceEncoding":
         """How a model without the files of sentence-transformers pools its texts."""
+        from jumok.pretrained.sentence_encoding import SentenceEncoding
+
         if isinstance(self.model, SentenceEncoder):
             return SentenceEncoding(pooling=self.model.pooling)
         return SentenceEncoding()

@@ -16,7 +16,6 @@ from jumok.tasks.runs import train as training
 from jumok.tasks.runs.evaluate import evaluate as evaluate_table
 from jumok.tasks.runs.evaluate import evaluation_tables, report_bad_rows
 from jumok.tasks.runs.history import History
-from jumok.tasks.runs.load import load
 from jumok.tasks.runs.own_data import kept_data, table_of
 from jumok.tasks.runs.run import Run as RunFiles
 from jumok.training.callbacks import Callback
@@ -79,6 +78,8 @@ class Run:
 
     def load(self, device: str = "auto", *, model: OwnModel | None = None) -> Pipeline:
         """The trained model with its tokenizer, as `jumok.load` loads it."""
+        from jumok.tasks.runs.load import load  # a training needs none of it
+
         return load(self.folder, device, model=model)
 
     @cached_property
@@ -254,7 +255,12 @@ def evaluate(
     """
     if isinstance(model, Run):
         model = model.folder
-    pipeline = model if isinstance(model, Pipeline) else load(os.fspath(model), device)
+    if isinstance(model, Pipeline):
+        pipeline = model
+    else:
+        from jumok.tasks.runs.load import load
+
+        pipeline = load(os.fspath(model), device)
     if mute:
         from jumok.models.points import muted_copy  # of few evaluations
 

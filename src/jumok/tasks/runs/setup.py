@@ -27,7 +27,6 @@ from jumok.tasks.own_model import check_own_model
 from jumok.tasks.recipe.recipe import Recipe, candidate_recipes, check_pretokenized
 from jumok.tasks.recipe.tables import VocabularyRecipe
 from jumok.tasks.registry import get_task
-from jumok.tasks.runs.choose_size import choose_size
 from jumok.tasks.runs.new_model import build_model
 from jumok.tasks.shared.recipe_job import RecipeJob
 from jumok.tasks.shared.text_job import TextJob
@@ -90,6 +89,8 @@ def _prepare(recipe: Recipe, splits: Splits, device: torch.device) -> TrainingSe
     tokenizers = get_tokenizers(recipe, splits.train)
     check_tokenizers(recipe, tokenizers)
     if recipe.model.size == "auto":
+        from jumok.tasks.runs.choose_size import choose_size  # other sizes are loaded without it
+
         recipe = choose_size(recipe, splits, tokenizers, device)
     sized = recipe.with_vocabulary(*tokenizers.sizes)
     model = build_model(sized, splits.labels, device)

@@ -100,8 +100,6 @@ class GradientBuckets:
 
 def all_reduce_gradients(parameters: Iterable[nn.Parameter], processes: ProcessGroup) -> None:
     """Replace the gradients of every process by their sum over all processes."""
-    if processes.size == 1:
-        return
     weights = GradientBuckets.of(parameters)
     buckets = weights.flatten(weights.pop())
     for bucket in buckets:

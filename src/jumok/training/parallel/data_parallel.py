@@ -18,7 +18,6 @@ from jumok.training.checkpoints.checkpoint import Checkpoint
 from jumok.training.checkpoints.store import States
 from jumok.training.ema import EMA
 from jumok.training.fused_adamw import gradient_norm
-from jumok.training.parallel.all_reduce import all_reduce_gradients, deterministic_tree_reduce
 
 BatchT = TypeVar("BatchT", contravariant=True)
 
@@ -102,6 +101,8 @@ class DataParallel(Generic[BatchT]):
         for parameter in weights:
             parameter.grad = None
         if self.strict:
+            from jumok.training.parallel.all_reduce import deterministic_tree_reduce
+
             self._tree = deterministic_tree_reduce(weights, self.n_microbatches, self.processes)
 
     def collect_gradients(self) -> None:
@@ -114,7 +115,9 @@ class DataParallel(Generic[BatchT]):
         if self._tree is not None:
             for _ in self._tree:
                 raise AssertionError("more microbatches than backward passes")
-        else:
+        elif self.processes.size > 1:  # one process loads nothing of this
+            from jumok.training.parallel.all_reduce import all_reduce_gradients
+
             all_reduce_gradients(self.parameters.values(), self.processes)
 
     def gradient_norm(self) -> Tensor:
