@@ -1,6 +1,6 @@
 """The minutes of a recipe to its score: one row of docs/speedrun.md, trained again.
 
-    python benchmarks/speedrun.py nsmc|koen|numbers --out RUNS [--seeds 0 1 2] [KEY=VALUE ...]
+    python benchmarks/speedrun.py nsmc|koen|numbers --out RUNS [--seeds 0,1,2] [KEY=VALUE ...]
 
 The time is that of the whole command: reading the data, the vocabulary, training and the test set.
 There is no row if the score is missed, or if other processes had more than `MAX_OTHERS` of the
@@ -47,7 +47,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("recipe", choices=GOALS)
     parser.add_argument("--out", type=Path, required=True, help="a folder without finished runs")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--seeds", type=seeds_of, default=[0, 1, 2], metavar="0,1,2")
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="what is tried")
     options = parser.parse_intermixed_args()
     folders = [options.out / f"{options.recipe}-{seed}" for seed in options.seeds]
@@ -65,6 +65,15 @@ def main() -> None:
     if statistics.mean(found) < goal.score:
         sys.exit(f"{goal.metric} must be {goal.score}, got {statistics.mean(found):.4f}: no row")
     print(row(options.recipe, goal, found, results))
+
+
+def seeds_of(text: str) -> list[int]:
+    """The seeds of `0,1,2`: a list with blanks would take the overrides after it.
+
+    >>> seeds_of("0,2")
+    [0, 2]
+    """
+    return [int(seed) for seed in text.split(",")]
 
 
 def usage() -> tuple[float, float, float]:
