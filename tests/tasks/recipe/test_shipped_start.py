@@ -66,6 +66,12 @@ def test_naming_a_shipped_model_changes_the_model_alone(recipe: Path, name: str)
     )
 
 
+def test_fine_tuning_alone_compares_no_models(recipe: Path) -> None:
+    """Candidates that nobody wrote were refused."""
+    made = load_recipe(str(recipe), ["training.method=fine-tune"])
+    assert (made.model.init, made.model.candidates) == (SHIPPED_MODEL, ())
+
+
 def test_an_encoder_of_transformers_has_the_values_of_fine_tuning(
     recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

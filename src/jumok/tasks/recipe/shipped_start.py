@@ -68,7 +68,8 @@ def with_pretrained(recipe: Mapping[str, Any], overrides: Overrides) -> ConfigDi
     if not {"steps", "epochs", "minutes"} & training.keys():
         defaults["epochs"] = EPOCHS
     begin: dict[str, Any] = {"init": init, **head}
-    if "init" not in model and init == SHIPPED_MODEL and "method" in defaults:
+    compares = "method" in defaults and training.get("method") != "fine-tune"
+    if "init" not in model and init == SHIPPED_MODEL and compares:
         begin["candidates"] = [SHIPPED_MODEL, SHIPPED_VECTORS]
     table = {"model": {**begin, **recipe.get("model", {})}}
     return {**recipe, **table, "training": {**defaults, **recipe.get("training", {})}}
