@@ -76,6 +76,7 @@ class TrainerState:
         >>> replace(nothing, step=20).after_eval("bleu", 0.0).best_step
         20
         """
+        higher = is_better(metric, score, self.best_score)  # what `patience` waits for
         if metric in LOWER_IS_BETTER:
             margin = -margin
         better = is_better(metric, score + margin, self.best_score)
@@ -85,7 +86,7 @@ class TrainerState:
             best_step=self.step if better or nothing_right else self.best_step,
             best_step_before=self.best_step,
             best_score=score if better else self.best_score,
-            evaluations_since_best=0 if better else self.evaluations_since_best + 1,
+            evaluations_since_best=0 if higher else self.evaluations_since_best + 1,
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -96,8 +96,10 @@ class Trainer(Generic[BatchT]):
         """`evaluates_start`: whether the weights are pretrained, and may remain the best.
 
         The first step that replaces them may be worse by `start_margin` standard errors of the dev
-        score; a negative one must be better by as many. `seconds_before` have passed with them, and
-        count as seconds of the training.
+        score; a negative one must be better by as many. With any but 0 a later step may be worse by
+        one standard error than the kept one: the few dev rows of a small file choose by luck, and
+        the last steps have the lowest rates. `seconds_before` have passed with the pretrained
+        weights, and count as seconds of the training.
         """
         self.job, self.config, self.folder, self.seed = job, config, folder, seed
         self.device, self.processes = device, processes
@@ -266,8 +268,8 @@ class Trainer(Generic[BatchT]):
             message = Message(
                 "training.tuned_is_kept",
                 "{metric} on dev: {score:.4f} at the start ({seconds:,.0f} s), {best:.4f} at step "
-                "{step:,} ({later:,.0f} s in all), whose weights are kept: the difference is below "
-                "the standard error of the dev rows",
+                "{step:,} ({later:,.0f} s in all), whose weights are kept: newer ones are, unless "
+                "they are worse by the standard error of the dev rows",
                 metric=metric,
                 score=score,
                 seconds=seconds,
@@ -566,8 +568,8 @@ class Trainer(Generic[BatchT]):
         dev_loss, dev_score = self.processes.all_gather_floats([dev.loss, dev.score])[0]
         dev = self.dev = replace(dev, loss=dev_loss, score=dev_score)
         best_is_start = self.state.step > 0 and self.state.best_step == 0
-        margin = self.start_margin * dev.standard_error if best_is_start else 0.0
-        self.state = self.state.after_eval(dev.metric, dev.score, margin)
+        n_errors = self.start_margin if best_is_start else float(self.start_margin != 0)
+        self.state = self.state.after_eval(dev.metric, dev.score, n_errors * dev.standard_error)
         step, epochs = self.state.step, self.loader.epoch_progress
         record: LogRecord = {
             "kind": "dev",
