@@ -67,7 +67,7 @@ def test_naming_a_shipped_model_changes_the_model_alone(recipe: Path, name: str)
 
 
 def test_fine_tuning_alone_compares_no_models(recipe: Path) -> None:
-    """Candidates that nobody wrote were refused."""
+    """It was refused for candidates that the defaults had set."""
     made = load_recipe(str(recipe), ["training.method=fine-tune"])
     assert (made.model.init, made.model.candidates) == (SHIPPED_MODEL, ())
 
