@@ -66,6 +66,31 @@ def test_naming_a_shipped_model_changes_the_model_alone(recipe: Path, name: str)
     )
 
 
+def test_after_a_linear_layer_half_of_the_texts_are_segmented_by_chance(
+    recipe: Path, tmp_path: Path
+) -> None:
+    for overrides in ([], [f"model.init={SHIPPED_VECTORS}"]):
+        made = load_recipe(str(recipe), overrides)
+        assert made.augmentation.subword_sampling == 0.5
+        assert made.training.ema_decay == 0.99
+    hf_folders.bert(tmp_path / "bert", head="Model")
+    for overrides in (
+        ["training.method=fine-tune"],
+        ["training.method=linear"],
+        ["data.pieces=true"],
+        ["augmentation.subword_sampling=0"],
+        [f"model.init={tmp_path / 'bert'}"],
+    ):
+        assert load_recipe(str(recipe), overrides).augmentation.subword_sampling == 0.0
+
+
+def test_fine_tuning_takes_ten_epochs_after_a_linear_layer(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(f'task = "classification"\n[data]\ntrain = "{tmp_path}/a.tsv"\n', encoding="utf-8")
+    assert load_recipe(str(path)).training.epochs == 10.0
+    assert load_recipe(str(path), ["training.method=fine-tune"]).training.epochs == 6.0
+
+
 def test_fine_tuning_alone_compares_no_models(recipe: Path) -> None:
     """It was refused for candidates that the defaults had set."""
     made = load_recipe(str(recipe), ["training.method=fine-tune"])
