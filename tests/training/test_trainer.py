@@ -26,6 +26,7 @@ from jumok.seeding import set_step_seed
 from jumok.training.checkpoints.checkpoint import Checkpoint
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.config import WARMUP_STEPS, TrainingConfig
+from jumok.training.job import DevResult
 from jumok.training.reporting.metrics import (
     METRICS,
     LogRecord,
@@ -723,13 +724,38 @@ def test_the_start_is_evaluated_and_may_be_the_best(
     assert "at the start" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("margin", [-1e9, -1.0, 0.0, 1.0, 1e9])
-def test_a_step_replaces_the_start_by_a_margin(tmp_path: Path, margin: float) -> None:
-    """Its unit is the standard error of the dev score; later steps may be worse by one."""
-    job = Circle(points(40, 1))
-    config = replace(CONFIG, learning_rate=9.0, clip_norm=0.0, steps=3, evaluate_every=1)
+class Scored(Circle):
+    """The toy job with given scores of 100 dev rows, whose standard error is about 0.04."""
+
+    def __init__(self, scores: Sequence[float]) -> None:
+        super().__init__(points(40, 1))
+        self.scores = iter(scores)
+
+    def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
+        return DevResult(0.5, next(self.scores), "accuracy", rows=100)
+
+
+@pytest.mark.parametrize(
+    ("margin", "scores", "kept"),
+    [
+        (0.0, [0.80, 0.79, 0.81, 0.80], 2),
+        (1.0, [0.80, 0.75, 0.75, 0.75], 0),  # clearly worse than the start
+        (1.0, [0.80, 0.77, 0.75, 0.70], 2),  # the last is clearly worse than the second
+        (1.0, [0.80, 0.85, 0.84, 0.84], 3),
+        (-1.0, [0.80, 0.82, 0.82, 0.82], 0),  # not clearly better than the start
+        (-1.0, [0.80, 0.82, 0.85, 0.84], 3),
+    ],
+)
+def test_a_margin_keeps_later_steps(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    margin: float,
+    scores: list[float],
+    kept: int,
+) -> None:
+    """The start by the margin, in standard errors of the dev score; later steps by one of them."""
     training = Trainer(
-        *(job, config, tmp_path),
+        *(Scored(scores), replace(CONFIG, steps=3, evaluate_every=1), tmp_path),
         seed=0,
         device=CPU,
         metadata={},
@@ -737,14 +763,9 @@ def test_a_step_replaces_the_start_by_a_margin(tmp_path: Path, margin: float) ->
         start_margin=margin,
     )
     state = training.fit()
-    rows = [record for record in training.metrics.records if record["kind"] == "dev"]
-    best, kept = rows[0], float(rows[0]["score"] or 0.0)
-    for row in rows[1:]:
-        score = float(row["score"] or 0.0)
-        error = math.sqrt(score * (1 - score) / len(job.dev.side))
-        if score + (margin if best is rows[0] else float(margin != 0)) * error > kept:
-            best, kept = row, score
-    assert (state.best_step, state.best_score) == (best["step"], kept)
+    assert (state.best_step, state.best_score) == (kept, scores[kept])
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("epoch")]
+    assert any("  kept" in line for line in lines) == (margin != 0 and kept > 0)
 
 
 @pytest.mark.parametrize("warmup", [20, 21])

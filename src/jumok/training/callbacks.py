@@ -38,7 +38,7 @@ class TrainingStatus:
     metric: str = ""  # that selects the best checkpoint; "" before the first evaluation
     score: float | None = None  # of the last evaluation on the development split
     dev_loss: float | None = None  # of the same evaluation
-    best_step: int = 0  # the step with the best score so far; 0 before the first evaluation
+    best_step: int = 0  # the step whose weights are kept so far; 0 before the first evaluation
     ended: str = ""  # why the training ended: done, minutes, patience or callback
     model: nn.Module | None = None  # to read: its weights of this step, perhaps in training mode
     # A copy of the state of the optimizer, by `part:weight`.

@@ -70,13 +70,17 @@ class TrainerState:
         >>> first = TrainerState(step=10).after_eval("accuracy", 0.8)
         >>> first.best_step, first.after_eval("accuracy", 0.8).evaluations_since_best
         (10, 1)
-        >>> first.after_eval("accuracy", 0.78, margin=0.05).best_score
-        0.78
+        >>> within = first.after_eval("accuracy", 0.78, margin=0.05)  # kept, but no better score
+        >>> within.best_score, within.evaluations_since_best
+        (0.78, 1)
+        >>> below = first.after_eval("accuracy", 0.82, margin=-0.05)  # better, but not by enough
+        >>> below.best_score, below.evaluations_since_best
+        (0.8, 1)
         >>> nothing = TrainerState(step=10).after_eval("bleu", 0.0)
         >>> replace(nothing, step=20).after_eval("bleu", 0.0).best_step
         20
         """
-        higher = is_better(metric, score, self.best_score)  # what `patience` waits for
+        higher = is_better(metric, score, self.best_score)
         if metric in LOWER_IS_BETTER:
             margin = -margin
         better = is_better(metric, score + margin, self.best_score)
@@ -86,7 +90,7 @@ class TrainerState:
             best_step=self.step if better or nothing_right else self.best_step,
             best_step_before=self.best_step,
             best_score=score if better else self.best_score,
-            evaluations_since_best=0 if higher else self.evaluations_since_best + 1,
+            evaluations_since_best=0 if better and higher else self.evaluations_since_best + 1,
         )
 
     def to_dict(self) -> dict[str, Any]:

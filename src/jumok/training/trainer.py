@@ -97,8 +97,8 @@ class Trainer(Generic[BatchT]):
 
         The first step that replaces them may be worse by `start_margin` standard errors of the dev
         score; a negative one must be better by as many. With any but 0 a later step may be worse by
-        one standard error than the kept one: the few dev rows of a small file choose by luck, and
-        the last steps have the lowest rates. `seconds_before` have passed with the pretrained
+        one standard error than the kept one: the scores of few dev rows are noisy, and the last
+        steps have the lowest learning rates. `seconds_before` have passed with the pretrained
         weights, and count as seconds of the training.
         """
         self.job, self.config, self.folder, self.seed = job, config, folder, seed
@@ -197,7 +197,7 @@ class Trainer(Generic[BatchT]):
         """The context in which layers recompute their activations, if the recipe sets it."""
         if not self.config.activation_checkpointing:
             return nullcontext()
-        from jumok.training.activation_checkpointing import activation_checkpointing  # few do
+        from jumok.training.activation_checkpointing import activation_checkpointing
 
         return activation_checkpointing(self.job.model)
 
@@ -268,8 +268,8 @@ class Trainer(Generic[BatchT]):
             message = Message(
                 "training.tuned_is_kept",
                 "{metric} on dev: {score:.4f} at the start ({seconds:,.0f} s), {best:.4f} at step "
-                "{step:,} ({later:,.0f} s in all), whose weights are kept: newer ones are, unless "
-                "they are worse by the standard error of the dev rows",
+                "{step:,} ({later:,.0f} s in all), whose weights are kept: later weights replace "
+                "earlier ones unless they are worse by the standard error of the dev rows",
                 metric=metric,
                 score=score,
                 seconds=seconds,
@@ -583,7 +583,9 @@ class Trainer(Generic[BatchT]):
         self._write_metrics(record)
         score = f"{dev.metric} {dev.score:.4f}"
         values = epochs, step, dev.loss, score
-        best = translate("  best so far") if self.state.best_step == step else ""
+        best = ""
+        if self.state.best_step == step:  # with a margin its score may be below an earlier one
+            best = translate("  kept" if self.start_margin and step else "  best so far")
         speed = self.tokens_per_second, self.throughput.seconds
         template = "epoch {:.2f}  step {}  dev loss {:.4f}  {}{}  {:,.0f} tokens/s  {:,.0f} s"
         self.bar.log(translate(template, *values, best, *speed), score)

@@ -66,9 +66,7 @@ def test_naming_a_shipped_model_changes_the_model_alone(recipe: Path, name: str)
     )
 
 
-def test_after_a_linear_layer_half_of_the_texts_are_segmented_by_chance(
-    recipe: Path, tmp_path: Path
-) -> None:
+def test_segmentations_are_sampled_after_a_linear_layer(recipe: Path, tmp_path: Path) -> None:
     for overrides in ([], [f"model.init={SHIPPED_VECTORS}"]):
         made = load_recipe(str(recipe), overrides)
         assert made.augmentation.subword_sampling == 0.5
@@ -86,7 +84,9 @@ def test_after_a_linear_layer_half_of_the_texts_are_segmented_by_chance(
 
 def test_fine_tuning_takes_ten_epochs_after_a_linear_layer(tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
-    path.write_text(f'task = "classification"\n[data]\ntrain = "{tmp_path}/a.tsv"\n', encoding="utf-8")
+    path.write_text(
+        f'task = "classification"\n[data]\ntrain = "{tmp_path}/a.tsv"\n', encoding="utf-8"
+    )
     assert load_recipe(str(path)).training.epochs == 10.0
     assert load_recipe(str(path), ["training.method=fine-tune"]).training.epochs == 6.0
 

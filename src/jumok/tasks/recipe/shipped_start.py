@@ -30,11 +30,9 @@ LINEAR_FIRST = {  # besides, of tasks with such an output layer
     "class_weights": "auto",
     "ema_decay": 0.95,  # the mean of 20 steps: single ones of so high a rate scatter by points
 }
-SAMPLED = {  # of a shipped model after its linear layer: [augmentation], then [training]
-    "augmentation": {"subword_sampling": 0.5},
-    "training": {"ema_decay": 0.99},
-}
-SAMPLED_EPOCHS = 10.0
+SAMPLED_EPOCHS = 10.0  # of a shipped model after its linear layer, with the two tables below:
+SAMPLED_AUGMENTATION = {"subword_sampling": 0.5}  # half of the texts, in each epoch
+SAMPLED_TRAINING = {"ema_decay": 0.99}  # the mean of 100 steps
 
 
 def with_pretrained(recipe: Mapping[str, Any], overrides: Overrides) -> ConfigDict | None:
@@ -70,9 +68,10 @@ def with_pretrained(recipe: Mapping[str, Any], overrides: Overrides) -> ConfigDi
     defaults: dict[str, Any] = {**FINE_TUNING, **_method(tree)}
     if init not in SHIPPED:
         defaults["learning_rate"] = IMPORTED_RATE
-    sampled = init in SHIPPED and _samples(tree, defaults)
+    augmentation = recipe.get("augmentation", {})
+    sampled = init in SHIPPED and isinstance(augmentation, dict) and _samples(tree, defaults)
     if sampled:
-        defaults |= SAMPLED["training"]
+        defaults |= SAMPLED_TRAINING
     if not {"steps", "epochs", "minutes"} & training.keys():
         defaults["epochs"] = SAMPLED_EPOCHS if sampled else EPOCHS
     begin: dict[str, Any] = {"init": init, **head}
@@ -81,22 +80,17 @@ def with_pretrained(recipe: Mapping[str, Any], overrides: Overrides) -> ConfigDi
         begin["candidates"] = [SHIPPED_MODEL, SHIPPED_VECTORS]
     tables: dict[str, Any] = {"model": {**begin, **recipe.get("model", {})}}
     if sampled:
-        tables["augmentation"] = {**SAMPLED["augmentation"], **recipe.get("augmentation", {})}
+        tables["augmentation"] = {**SAMPLED_AUGMENTATION, **augmentation}
     return {**recipe, **tables, "training": {**defaults, **recipe.get("training", {})}}
 
 
 def _samples(tree: Mapping[str, Any], defaults: Mapping[str, Any]) -> bool:
-    """Whether fine-tuning after a linear layer segments half of the texts by chance."""
+    """Whether fine-tuning after a linear layer may sample segmentations (Kudo 2018)."""
     training, data = tree.get("training", {}), tree.get("data", {})
     method = training.get("method", defaults.get("method"))
     pieces = isinstance(data, dict) and data.get("pieces")
     task = get_task(str(tree.get("task")))
-    return (
-        method == "auto"
-        and not pieces
-        and "subword_sampling" in task.augmentations
-        and isinstance(tree.get("augmentation", {}), dict)
-    )
+    return method == "auto" and not pieces and "subword_sampling" in task.augmentations
 
 
 def _is_checkpoint(init: object) -> bool:

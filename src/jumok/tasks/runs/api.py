@@ -78,7 +78,7 @@ class Run:
 
     def load(self, device: str = "auto", *, model: OwnModel | None = None) -> Pipeline:
         """The trained model with its tokenizer, as `jumok.load` loads it."""
-        from jumok.tasks.runs.load import load  # a training needs none of it
+        from jumok.tasks.runs.load import load
 
         return load(self.folder, device, model=model)
 

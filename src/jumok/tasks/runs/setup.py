@@ -89,7 +89,7 @@ def _prepare(recipe: Recipe, splits: Splits, device: torch.device) -> TrainingSe
     tokenizers = get_tokenizers(recipe, splits.train)
     check_tokenizers(recipe, tokenizers)
     if recipe.model.size == "auto":
-        from jumok.tasks.runs.choose_size import choose_size  # other sizes are loaded without it
+        from jumok.tasks.runs.choose_size import choose_size
 
         recipe = choose_size(recipe, splits, tokenizers, device)
     sized = recipe.with_vocabulary(*tokenizers.sizes)

@@ -115,7 +115,7 @@ class DataParallel(Generic[BatchT]):
         if self._tree is not None:
             for _ in self._tree:
                 raise AssertionError("more microbatches than backward passes")
-        elif self.processes.size > 1:  # one process loads nothing of this
+        elif self.processes.size > 1:
             from jumok.training.parallel.all_reduce import all_reduce_gradients
 
             all_reduce_gradients(self.parameters.values(), self.processes)
