@@ -62,7 +62,7 @@ function Calculation({ trace }: StageProps) {
   const list = useRef<HTMLOListElement>(null);
   useEffect(() => showCurrent(list.current), [index, selectedBug]);
   return (
-    <div class="calculation">
+    <div class="calculation" data-layer={`${at.block}.${at.layer}`}>
       <ol class="calculation-steps" ref={list} aria-label={t({ ko: "단계", en: "steps" })}>
         {all.map(({ id }, i) => (
           <li key={id}>
@@ -107,15 +107,15 @@ function markOf(matrices: readonly StepMatrix[]): Mark {
 
 /** The marks of all steps, computed one by one without blocking the page. */
 function useMarks(all: readonly Step[]): readonly (Mark | undefined)[] {
-  const marks = useSignal<readonly (Mark | undefined)[]>([]);
+  const marks = useSignal<{ of: readonly Step[]; found: readonly Mark[] }>({ of: all, found: [] });
   useEffect(() => {
     let active = true;
-    marks.value = [];
+    marks.value = { of: all, found: [] };
     const run = async () => {
       for (const { load } of all) {
         const mark = await load().then(markOf, () => "·" as const);
         if (!active) return;
-        marks.value = [...marks.value, mark];
+        marks.value = { of: all, found: [...marks.value.found, mark] };
         await new Promise((done) => setTimeout(done));
       }
     };
@@ -124,7 +124,7 @@ function useMarks(all: readonly Step[]): readonly (Mark | undefined)[] {
       active = false;
     };
   }, [all]);
-  return marks.value;
+  return marks.value.of === all ? marks.value.found : []; // those of the layer before are not shown
 }
 
 interface StepViewProps {

@@ -35,8 +35,9 @@ export function NumberGrid(props: NumberGridProps) {
   const box = useRef<HTMLDivElement>(null);
   const visibleRange = useSignal({ top: 0, bottom: 24, left: 0, right: 14 });
   const updateRange = () => {
-    available.value = spaceFor(box.current as HTMLDivElement);
-    const { scrollTop, scrollLeft, clientWidth, clientHeight, offsetWidth } = box.current as HTMLDivElement;
+    if (!box.current) return; // a scroll event may follow the removal of the grid
+    available.value = spaceFor(box.current);
+    const { scrollTop, scrollLeft, clientWidth, clientHeight, offsetWidth } = box.current;
     frame.value = offsetWidth - clientWidth;
     const top = Math.max(0, Math.floor(scrollTop / ROW_HEIGHT) - 1);
     const left = Math.max(0, Math.floor(scrollLeft / width) - 1);
